@@ -1,0 +1,30 @@
+# A library or test per folder, made of the files that lie there.
+
+# tandem_library(NAME [RECURSE] DEPS...): the .cc files of this folder (RECURSE: and below).
+function(tandem_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "RECURSE" "" "DEPS")
+  if(ARG_RECURSE)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "*.cc")
+  else()
+    file(GLOB sources CONFIGURE_DEPENDS "*.cc")
+  endif()
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC tandem_compiler ${ARG_DEPS})
+endfunction()
+
+# tandem_test(NAME DEPS...): every *_test.cc of this folder becomes one program, every TEST in it a
+# ctest.
+function(tandem_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "DEPS;LABELS")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS "*_test.cc")
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE tandem_compiler tandem_test_support ${ARG_DEPS} GTest::gmock
+                                        GTest::gtest_main)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+include(GoogleTest)

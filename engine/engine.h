@@ -1,0 +1,158 @@
+// Tandem's inference engine: the whole public interface.
+//
+//   Engine engine(EngineOptions{});
+//   ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, engine.Load("model.onnx"));
+//   ASSIGN_OR_RETURN(RunResult result, model->Run({{"input", tensor}}));
+//
+// The engine opens no sockets, reads no environment variables and reports through returned values.
+// Everything here is thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/cpu.h"
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "engine/graph/dim.h"
+#include "engine/tensor/tensor.h"
+
+namespace tandem {
+
+struct EngineOptions {
+  // Threads that compute, for all models together; 0 means AvailableCpus().
+  int threads = 0;
+  // Highest instruction-set level to use; nothing means DetectIsa().
+  std::optional<Isa> isa;
+  // false: reference kernels on native weights, nothing packed.
+  bool prepack = true;
+  // Independent branches of a plan run in parallel.
+  bool towers = true;
+  // Names of optimizer passes that are switched off.
+  std::vector<std::string> disabled_passes;
+  // One fold may make at most the bytes of the sources it frees, or this many.
+  size_t fold_growth_bytes = size_t{4} << 20;
+  // All folds of a model may grow it by this share of its initializers plus this many bytes.
+  double model_growth_share = 0.10;
+  size_t model_growth_bytes = size_t{16} << 20;
+  // Bytes alive and elements computed while folding.
+  size_t fold_live_bytes = size_t{64} << 20;
+  int64_t fold_elements = 100'000'000;
+  // Shape signatures a model keeps a ShapePlan for.
+  size_t shape_plans = 64;
+  // Bytes one run may take for its arena and outputs; ResourceExhausted beyond it. 0: no limit.
+  size_t max_run_bytes = 0;
+};
+
+// An input or output of a model.
+struct Port {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  graph::DimVector dims;  // symbols and unknowns where the model leaves the extent open
+  bool optional = false;  // an input with a default
+};
+
+// What a loaded model says of itself.
+struct ModelInfo {
+  std::string producer;  // producer_name and producer_version of the file
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+  // True when items of different requests may ride in one run: axis 0 of every input and output is
+  // the batch and no operator mixes items. The reason says why not.
+  bool joinable = false;
+  std::string not_joinable_reason;
+  // Set when the file fixes the batch at 1: several items are then several runs.
+  bool batch_fixed_at_one = false;
+  size_t constant_bytes = 0;  // native constants that some step reads
+  size_t pack_bytes = 0;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+struct RunOptions {
+  // Names of the outputs to return, in that order; empty means all, in the model's order.
+  std::vector<std::string> outputs;
+  // Asked between tasks; true ends the run with Cancelled.
+  std::function<bool()> stopped;
+};
+
+struct RunResult {
+  std::vector<NamedTensor> outputs;
+};
+
+// One request among several that run as one batch.
+struct BatchItem {
+  std::vector<NamedTensor> inputs;
+  std::vector<std::string> outputs;  // as RunOptions::outputs
+};
+
+// Counters since the engine was made; bytes as they are now.
+struct EngineStats {
+  uint64_t packs_built = 0;
+  uint64_t packs_shared = 0;  // requests for a pack that found one
+  size_t constant_bytes = 0;
+  size_t pack_bytes = 0;
+  size_t arena_bytes = 0;
+};
+
+// A model compiled into an immutable plan.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+
+  // InvalidArgument names the input: unknown, missing, given twice, or with another dtype, rank or
+  // extent than the model's; it says what came and what was expected. Run does the same check.
+  virtual Status Validate(std::span<const NamedTensor> inputs) const = 0;
+
+  virtual StatusOr<RunResult> Run(std::span<const NamedTensor> inputs,
+                                  const RunOptions& options = {}) const = 0;
+
+  // Runs requests with equal shapes but for axis 0 as one batch; results by item, with the bits of
+  // single runs. Only for joinable models; the items must have passed Validate. `stopped` ends the
+  // whole batch.
+  virtual StatusOr<std::vector<RunResult>> RunBatch(std::span<const BatchItem> items,
+                                                    const std::function<bool()>& stopped) const = 0;
+
+  // The plan for people: graph, tasks, kernels, layouts, folds, declines.
+  virtual std::string Explain() const = 0;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Loads an ONNX file; external data is read from its directory only. Errors name node, operator,
+  // attribute and what is supported; all reasons are listed. `stopped` is asked between stages and
+  // ends the load with Cancelled.
+  StatusOr<std::shared_ptr<const Model>> Load(const std::string& path,
+                                              const std::function<bool()>& stopped = {}) const;
+  // Loads a serialized ModelProto without external data.
+  StatusOr<std::shared_ptr<const Model>> LoadBytes(std::string_view bytes) const;
+
+  int threads() const;
+  Isa isa() const;
+  EngineStats stats() const;
+  // The pool that all models compute in.
+  const Parallel& parallel() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem

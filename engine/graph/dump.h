@@ -1,0 +1,16 @@
+// A graph as text, for people and for tests that compare graphs.
+#pragma once
+
+#include <string>
+
+#include "engine/graph/graph.h"
+
+namespace tandem::graph {
+
+// One line a node in order: outputs with types, operator with version, inputs, attributes, epilogue.
+std::string Dump(const Graph& graph);
+
+// "3", "[1,2,3]", "\"text\"", "tensor float[2,3]", "graph 'body' (7 nodes)".
+std::string ToString(const Attribute& attribute);
+
+}  // namespace tandem::graph

@@ -1,0 +1,44 @@
+#include "engine/graph/patch.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+
+namespace tandem::graph {
+
+ValueId Patch::NewValue(std::string_view name, ValueType type) {
+  values_.push_back({std::string(name), std::move(type), nullptr});
+  return next_value_++;
+}
+
+ValueId Patch::NewConstant(std::string_view name, ConstantRef constant) {
+  values_.push_back({std::string(name), {}, std::move(constant)});
+  return next_value_++;
+}
+
+void Patch::AddNode(Node node) { nodes_.push_back(std::move(node)); }
+
+void Patch::ReplaceUses(ValueId from, ValueId to) { replacements_.emplace_back(from, to); }
+
+void Patch::RemoveNode(NodeId id) { removed_.push_back(id); }
+
+bool Patch::empty() const {
+  return values_.empty() && nodes_.empty() && replacements_.empty() && removed_.empty();
+}
+
+void Patch::Commit(Graph& graph) const {
+  CHECK(graph.value_limit() + static_cast<ValueId>(values_.size()) == next_value_,
+        "the graph changed since the patch was made");
+  for (const NewValueRow& row : values_) {
+    if (row.constant != nullptr) {
+      graph.AddConstant(row.name, row.constant);
+    } else {
+      graph.AddValue(row.name, row.type);
+    }
+  }
+  for (const Node& node : nodes_) graph.AddNode(node);
+  for (const auto& [from, to] : replacements_) graph.ReplaceUses(from, to);
+  for (const NodeId id : removed_) graph.RemoveNode(id);
+}
+
+}  // namespace tandem::graph

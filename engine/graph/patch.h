@@ -1,0 +1,48 @@
+// A Patch describes a change of a graph without making it: passes are pure functions that return
+// one, and the optimizer's driver commits it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace tandem::graph {
+
+// New values and nodes are numbered in the order they are added to the patch; `PatchValue` stands
+// for either an existing value or one of the patch.
+class Patch {
+ public:
+  explicit Patch(const Graph& graph) : next_value_(graph.value_limit()) {}
+
+  // A value to be: its id after Commit is the returned id.
+  ValueId NewValue(std::string_view name, ValueType type);
+  ValueId NewConstant(std::string_view name, ConstantRef constant);
+  // A node to be; reads existing and new values, defines new values only.
+  void AddNode(Node node);
+  // Readers of `from` (graph outputs included) will read `to`.
+  void ReplaceUses(ValueId from, ValueId to);
+  // The node goes; its outputs must be unread after the replacements.
+  void RemoveNode(NodeId id);
+
+  // Applies everything to `graph`, which must be the graph the patch was made for, unchanged since.
+  // The caller sorts the graph before it reads its order again.
+  void Commit(Graph& graph) const;
+
+  bool empty() const;
+
+ private:
+  struct NewValueRow {
+    std::string name;
+    ValueType type;
+    ConstantRef constant;
+  };
+  ValueId next_value_;
+  std::vector<NewValueRow> values_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<ValueId, ValueId>> replacements_;
+  std::vector<NodeId> removed_;
+};
+
+}  // namespace tandem::graph

@@ -1,0 +1,62 @@
+#include "engine/ops/facts.h"
+
+#include <fmt/format.h>
+
+namespace tandem::ops {
+namespace {
+
+constexpr int64_t kMaxContent = 1024;  // elements of an integer vector whose content is followed
+
+std::optional<graph::DimVector> ContentOf(const TensorView& view) {
+  if (view.shape().rank() > 1 || view.elements() > kMaxContent) return std::nullopt;
+  graph::DimVector content;
+  if (view.dtype() == DType::kInt64) {
+    for (const int64_t element : view.span<int64_t>()) content.emplace_back(element);
+  } else if (view.dtype() == DType::kInt32) {
+    for (const int32_t element : view.span<int32_t>()) content.emplace_back(element);
+  } else {
+    return std::nullopt;
+  }
+  return content;
+}
+
+}  // namespace
+
+ValueFacts FactsOf(const Tensor& tensor) {
+  ValueFacts facts;
+  facts.dtype = tensor.dtype();
+  facts.dims = graph::ToDims(tensor.shape());
+  facts.value = tensor;
+  facts.content = ContentOf(tensor.view());
+  return facts;
+}
+
+ValueFacts FactsOf(const graph::Value& value) {
+  if (value.constant != nullptr) return FactsOf(value.constant->tensor());
+  ValueFacts facts;
+  facts.dtype = value.type.dtype;
+  facts.dims = value.type.dims;
+  return facts;
+}
+
+std::optional<std::vector<int64_t>> IntegersOf(const ValueFacts& facts) {
+  if (!facts.content) {
+    if (!facts.value || facts.value->shape().rank() > 1) return std::nullopt;
+    if (facts.value->dtype() != DType::kInt64) return std::nullopt;
+    const auto span = facts.value->span<int64_t>();
+    return std::vector<int64_t>(span.begin(), span.end());
+  }
+  std::vector<int64_t> integers;
+  for (const graph::Dim& element : *facts.content) {
+    if (!element.is_number()) return std::nullopt;
+    integers.push_back(element.number());
+  }
+  return integers;
+}
+
+std::string ToString(const ValueFacts& facts) {
+  return fmt::format("{}{}", DTypeName(facts.dtype),
+                     facts.dims ? graph::ToString(*facts.dims) : "[...]");
+}
+
+}  // namespace tandem::ops

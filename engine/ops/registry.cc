@@ -1,0 +1,92 @@
+#include "engine/ops/registry.h"
+
+#include <fmt/ranges.h>
+
+#include "engine/base/check.h"
+
+namespace tandem::ops {
+namespace {
+
+// "1 input", "2 to 5 inputs", "at least 1 input"
+std::string Range(int min, int max, std::string_view what) {
+  if (max == kAnyNumber) return fmt::format("at least {} {}s", min, what);
+  if (min == max) return fmt::format("{} {}s", min, what);
+  return fmt::format("{} to {} {}s", min, max, what);
+}
+
+Status CheckArity(const graph::Node& node, const OpEntry& entry) {
+  const auto inputs = static_cast<int>(node.inputs.size());
+  const auto outputs = static_cast<int>(node.outputs.size());
+  if (inputs < entry.min_inputs || inputs > entry.max_inputs) {
+    return InvalidArgument("it has {} inputs where {} are expected", inputs,
+                           Range(entry.min_inputs, entry.max_inputs, "input"));
+  }
+  for (int port = 0; port < entry.min_inputs; ++port) {
+    if (node.inputs[static_cast<size_t>(port)] == graph::kNoValue) {
+      return InvalidArgument("input {} is omitted but required", port);
+    }
+  }
+  if (outputs < entry.min_outputs || outputs > entry.max_outputs) {
+    return InvalidArgument("it has {} outputs where {} are expected", outputs,
+                           Range(entry.min_outputs, entry.max_outputs, "output"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void OpRegistry::Add(OpEntry entry) {
+  CHECK(!entry.versions.empty() && entry.parse != nullptr, "entry of {} is not complete",
+        entry.op_type);
+  const auto key = std::make_pair(entry.domain, entry.op_type);
+  const bool added = entries_.emplace(key, std::move(entry)).second;
+  CHECK(added, "operator {} is registered twice", key.second);
+}
+
+const OpEntry* OpRegistry::Find(std::string_view domain, std::string_view op_type) const {
+  const auto found = entries_.find(std::make_pair(std::string(domain), std::string(op_type)));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::vector<const OpEntry*> OpRegistry::entries() const {
+  std::vector<const OpEntry*> list;
+  for (const auto& [key, entry] : entries_) list.push_back(&entry);
+  return list;
+}
+
+StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node) {
+  const OpEntry* entry = Operators().Find(node.domain, node.op_type);
+  if (entry == nullptr) {
+    return Unimplemented("operator {}{}{} of opset {} is not supported", node.domain,
+                         node.domain.empty() ? "" : ".", node.op_type, node.opset);
+  }
+  if (node.opset < entry->versions.front()) {
+    return Unimplemented("opset {} is not supported; {} is known from opset {} on", node.opset,
+                         node.op_type, entry->versions.front());
+  }
+  RETURN_IF_ERROR(CheckArity(node, *entry));
+  NodeReader reader(node);
+  std::shared_ptr<const Operator> op = entry->parse(reader);
+  RETURN_IF_ERROR(reader.Finish());
+  return op;
+}
+
+Status ResolveAll(graph::Graph& graph) {
+  std::vector<std::string> errors;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  for (const graph::NodeId id : graph.order()) {
+    graph::Node& node = graph.mutable_node(id);
+    if (node.op != nullptr) continue;
+    StatusOr<std::shared_ptr<const Operator>> op = ParseNode(node);
+    if (op.ok()) {
+      node.op = *std::move(op);
+      continue;
+    }
+    if (code == absl::StatusCode::kOk) code = op.status().code();
+    errors.push_back(fmt::format("{}: {}", graph::Describe(graph, id), Message(op.status())));
+  }
+  if (errors.empty()) return absl::OkStatus();
+  return MakeStatus(code, fmt::format("{}", fmt::join(errors, "; ")));
+}
+
+}  // namespace tandem::ops

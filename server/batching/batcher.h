@@ -1,0 +1,81 @@
+// Accepts validated requests, queues them per model, forms batches and answers each request exactly
+// once. When a runner is free a request runs at once; batches form from what queued while runners
+// were busy.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "server/models/served_model.h"
+
+namespace tandem::server {
+
+class Metrics;
+
+struct InferRequest {
+  ServedModelRef model;
+  std::vector<NamedTensor> inputs;
+  std::vector<std::string> outputs;  // to return, in order; empty: all
+  // DeadlineExceeded when it passes before the run has ended.
+  Clock::TimePoint deadline = Clock::TimePoint::max();
+  // Longest time in the queue (the `timeout` request parameter): Unavailable beyond it.
+  std::optional<std::chrono::microseconds> queue_timeout;
+};
+
+// Where the time of an answered request went.
+struct InferTiming {
+  Clock::Duration queue{0};
+  Clock::Duration compute{0};
+  int64_t batch_items = 0;  // items of the run it rode in
+};
+
+struct InferReply {
+  std::vector<NamedTensor> outputs;
+  InferTiming timing;
+};
+
+// A request that was handed over. Cancel() may be called at any time from any thread: what has not
+// started is not computed, and the request is answered with Cancelled unless it was answered already.
+class InferCall {
+ public:
+  virtual ~InferCall() = default;
+  virtual void Cancel() = 0;
+};
+
+struct BatcherOptions {
+  // Bound of one model's queue, in requests; 0: four times its max_batch_size, at least 64.
+  int64_t max_queue = 0;
+  // Runs under way in the process at the same time; 0: the engine's threads.
+  int runners = 0;
+};
+
+// Thread-safe. The callback of a request is called exactly once, from a runner thread, from the
+// thread that calls Submit (errors found at once), or from Cancel; it must not block.
+class Batcher {
+ public:
+  using Done = std::function<void(StatusOr<InferReply>)>;
+
+  Batcher(BatcherOptions options, const Engine& engine, const Clock& clock, Metrics& metrics);
+  ~Batcher();  // as Drain with no time left
+
+  // InvalidArgument from the model's validation, with nothing queued; Unavailable when the queue is
+  // full or the batcher drains.
+  std::shared_ptr<InferCall> Submit(InferRequest request, Done done);
+
+  // Refuses new requests and returns when all accepted ones are answered, or after `timeout`; then
+  // those still queued are answered with Unavailable and false is returned.
+  bool Drain(std::chrono::milliseconds timeout);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tandem::server

@@ -1,0 +1,26 @@
+// A model as the server offers it: one version of one name, loaded and ready to run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace tandem::server {
+
+// Immutable; whoever holds it may run it, even after the repository has moved on.
+struct ServedModel {
+  std::string name;
+  int64_t version = 0;
+  std::shared_ptr<const Model> model;
+  // Largest number of items one run may hold, counted along axis 0; 0: the model does not batch and
+  // its shapes have no batch axis of the server's.
+  int64_t max_batch_size = 0;
+  // Runs of this model that may be under way at the same time; 0: as many as there are runners.
+  int max_runs = 0;
+};
+
+using ServedModelRef = std::shared_ptr<const ServedModel>;
+
+}  // namespace tandem::server

@@ -1,0 +1,17 @@
+#include "tests/support/random_tensor.h"
+
+namespace tandem::test {
+
+Tensor RandomFloats(Shape shape, uint32_t seed, float low, float high) {
+  std::mt19937 generator(seed);
+  StatusOr<Tensor> tensor = Tensor::Allocate(DType::kFloat, std::move(shape));
+  CHECK(tensor.ok(), "{}", Message(tensor.status()));
+  float* data = tensor->mutable_data<float>();
+  for (int64_t i = 0; i < tensor->elements(); ++i) {
+    // Not std::uniform_real_distribution: its sequence differs between standard libraries.
+    data[i] = low + (high - low) * static_cast<float>(generator() >> 8) / 16777216.0f;
+  }
+  return *std::move(tensor);
+}
+
+}  // namespace tandem::test
