@@ -17,10 +17,10 @@
 
 namespace tandem::server {
 
-class Metrics;
-
 struct InferRequest {
   ServedModelRef model;
+  // They share ownership of their memory: a run under way reads them even after the request was
+  // answered, when it was cancelled or its deadline passed.
   std::vector<NamedTensor> inputs;
   std::vector<std::string> outputs;  // to return, in order; empty: all
   // DeadlineExceeded when it passes before the run has ended.
@@ -42,7 +42,8 @@ struct InferReply {
 };
 
 // A request that was handed over. Cancel() may be called at any time from any thread: what has not
-// started is not computed, and the request is answered with Cancelled unless it was answered already.
+// started is not computed, a run that nobody waits for any more ends early, and the request is
+// answered with Cancelled at once unless it was answered already. The call may outlive the batcher.
 class InferCall {
  public:
   virtual ~InferCall() = default;
@@ -52,30 +53,39 @@ class InferCall {
 struct BatcherOptions {
   // Bound of one model's queue, in requests; 0: four times its max_batch_size, at least 64.
   int64_t max_queue = 0;
-  // Runs under way in the process at the same time; 0: the engine's threads.
-  int runners = 0;
+  // Runs under way in the process at the same time, >= 1: the engine's threads.
+  int runners = 1;
 };
 
-// Thread-safe. The callback of a request is called exactly once, from a runner thread, from the
-// thread that calls Submit (errors found at once), or from Cancel; it must not block.
+// Thread-safe. The callback of a request is called exactly once, with no lock held, from a thread
+// of the batcher, from the thread that calls Submit (errors found at once), Drain or Cancel; it
+// must not block.
 class Batcher {
  public:
   using Done = std::function<void(StatusOr<InferReply>)>;
 
-  Batcher(BatcherOptions options, const Engine& engine, const Clock& clock, Metrics& metrics);
-  ~Batcher();  // as Drain with no time left
+  // `clock` outlives the batcher.
+  Batcher(BatcherOptions options, const Clock& clock);
+  // Answers with Unavailable what is not answered yet and waits for the runs under way to end.
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
 
-  // InvalidArgument from the model's validation, with nothing queued; Unavailable when the queue is
-  // full or the batcher drains.
+  // InvalidArgument, with nothing queued, from the model's validation, when inputs disagree on the
+  // number of items or when there are more than max_batch_size; DeadlineExceeded when the deadline
+  // has passed already; Unavailable when the queue is full or the batcher drains.
   std::shared_ptr<InferCall> Submit(InferRequest request, Done done);
 
   // Refuses new requests and returns when all accepted ones are answered, or after `timeout`; then
   // those still queued are answered with Unavailable and false is returned.
   bool Drain(std::chrono::milliseconds timeout);
 
+  // Looks at the clock again now: for clocks that jump.
+  void Wake();
+
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tandem::server

@@ -16,8 +16,6 @@
 
 namespace tandem::server {
 
-class Metrics;
-
 enum class ModelState { kLoading, kReady, kUnavailable };
 std::string_view ModelStateName(ModelState state);  // "LOADING", "READY", "UNAVAILABLE"
 
@@ -26,7 +24,7 @@ struct ModelStatus {
   std::string name;
   int64_t version = 0;  // 0 when no version directory exists
   ModelState state = ModelState::kLoading;
-  std::string reason;   // why it is unavailable
+  std::string reason;  // why it is unavailable
 };
 
 struct RepositoryOptions {
@@ -34,10 +32,18 @@ struct RepositoryOptions {
   int64_t default_max_batch_size = 32;
 };
 
+// Loads the ONNX file at a path; `stopped` ends the load with Cancelled.
+using ModelLoader = std::function<StatusOr<std::shared_ptr<const Model>>(
+    const std::string& path, const std::function<bool()>& stopped)>;
+
 // Thread-safe. Lookups never wait for a load.
 class Repository {
  public:
+  // `engine` and `metrics` outlive the repository. The engine's numbers are exported as metrics for
+  // as long as the repository lives.
   Repository(RepositoryOptions options, const Engine& engine, Metrics& metrics);
+  // Loads through `load`.
+  Repository(RepositoryOptions options, ModelLoader load, const Clock& clock, Metrics& metrics);
   ~Repository();
 
   // Finds and loads everything; returns when each model is ready or has failed. NotFound when the

@@ -1,11 +1,13 @@
 // A model as the server offers it: one version of one name, loaded and ready to run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "engine/engine.h"
+#include "server/metrics/metrics.h"
 
 namespace tandem::server {
 
@@ -19,6 +21,10 @@ struct ServedModel {
   int64_t max_batch_size = 0;
   // Runs of this model that may be under way at the same time; 0: as many as there are runners.
   int max_runs = 0;
+  // How long a request may wait for others to share its run while a runner is free.
+  std::chrono::microseconds max_queue_delay{0};
+  // Never null.
+  std::shared_ptr<ModelMetrics> metrics;
 };
 
 using ServedModelRef = std::shared_ptr<const ServedModel>;
