@@ -22,13 +22,14 @@ struct ImportOptions {
 struct ImportedModel {
   graph::Graph graph;
   int64_t ir_version = 0;
-  std::string producer;                // "pytorch 2.0.0"
-  std::map<std::string, int> opsets;   // by domain, "" for ai.onnx
+  std::string producer;               // "pytorch 2.0.0"
+  std::map<std::string, int> opsets;  // by domain, "" for ai.onnx
   std::map<std::string, std::string> metadata;
 };
 
-// InvalidArgument names tensor, node or field and says what came and what was expected. Initializers
-// are interned in `constants`. The graph is sorted and verified; its operators are not resolved yet.
+// InvalidArgument names tensor, node or field and says what came and what was expected.
+// Initializers are interned in `constants`. The graph is sorted and verified; its operators are not
+// resolved yet.
 StatusOr<ImportedModel> ImportFile(const std::string& path, const ImportOptions& options,
                                    graph::ConstantStore& constants);
 StatusOr<ImportedModel> ImportBytes(std::string_view bytes, const ImportOptions& options,

@@ -1,0 +1,169 @@
+#include "tests/support/model_builder.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/base/check.h"
+#include "engine/onnx/tensor_encode.h"
+
+namespace tandem::test {
+namespace {
+
+using ::onnx::AttributeProto;
+
+struct AttributeEncoder {
+  AttributeProto& proto;
+
+  void operator()(float value) const {
+    proto.set_type(AttributeProto::FLOAT);
+    proto.set_f(value);
+  }
+  void operator()(int64_t value) const {
+    proto.set_type(AttributeProto::INT);
+    proto.set_i(value);
+  }
+  void operator()(const std::string& value) const {
+    proto.set_type(AttributeProto::STRING);
+    proto.set_s(value);
+  }
+  void operator()(const graph::ConstantRef& value) const {
+    proto.set_type(AttributeProto::TENSOR);
+    onnx_import::EncodeTensor(value->tensor(), "", *proto.mutable_t());
+  }
+  void operator()(const std::vector<float>& values) const {
+    proto.set_type(AttributeProto::FLOATS);
+    for (const float value : values) proto.add_floats(value);
+  }
+  void operator()(const std::vector<int64_t>& values) const {
+    proto.set_type(AttributeProto::INTS);
+    for (const int64_t value : values) proto.add_ints(value);
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    proto.set_type(AttributeProto::STRINGS);
+    for (const std::string& value : values) proto.add_strings(value);
+  }
+  void operator()(const std::vector<graph::ConstantRef>& values) const {
+    proto.set_type(AttributeProto::TENSORS);
+    for (const graph::ConstantRef& value : values) {
+      onnx_import::EncodeTensor(value->tensor(), "", *proto.add_tensors());
+    }
+  }
+  template <typename T>
+  void operator()(const T&) const {
+    CHECK(false, "attribute '{}' is a graph or type; set it through the messages", proto.name());
+  }
+};
+
+void SetValueInfo(const std::string& name, DType dtype, const graph::DimVector& dims,
+                  ::onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  ::onnx::TypeProto::Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(static_cast<int32_t>(dtype));
+  ::onnx::TensorShapeProto& shape = *tensor.mutable_shape();
+  for (const graph::Dim& dim : dims) {
+    ::onnx::TensorShapeProto::Dimension& extent = *shape.add_dim();
+    if (dim.is_number()) {
+      extent.set_dim_value(dim.number());
+    } else if (dim.is_symbol()) {
+      extent.set_dim_param(graph::ToString(dim));
+    }
+  }
+}
+
+}  // namespace
+
+void AddAttributes(const graph::Attributes& attributes, ::onnx::NodeProto& node) {
+  for (const auto& [name, value] : attributes) {
+    AttributeProto& proto = *node.add_attribute();
+    proto.set_name(name);
+    std::visit(AttributeEncoder{proto}, value);
+  }
+}
+
+graph::ConstantRef TensorAttribute(Tensor tensor) {
+  const Hash128 hash = graph::HashTensor(tensor.view());
+  return std::make_shared<const graph::Constant>(std::move(tensor), hash);
+}
+
+ModelBuilder::ModelBuilder(int opset) : model_(std::make_unique<::onnx::ModelProto>()) {
+  model_->set_ir_version(8);
+  model_->set_producer_name("tandem tests");
+  model_->mutable_graph()->set_name("graph");
+  ImportOpset("", opset);
+}
+
+ModelBuilder::~ModelBuilder() = default;
+ModelBuilder::ModelBuilder(ModelBuilder&&) noexcept = default;
+ModelBuilder& ModelBuilder::operator=(ModelBuilder&&) noexcept = default;
+
+ModelBuilder& ModelBuilder::IrVersion(int64_t version) {
+  model_->set_ir_version(version);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::ImportOpset(const std::string& domain, int version) {
+  ::onnx::OperatorSetIdProto& import = *model_->add_opset_import();
+  import.set_domain(domain);
+  import.set_version(version);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Input(const std::string& name, DType dtype,
+                                  const graph::DimVector& dims) {
+  SetValueInfo(name, dtype, dims, *model_->mutable_graph()->add_input());
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Output(const std::string& name, DType dtype,
+                                   const graph::DimVector& dims) {
+  SetValueInfo(name, dtype, dims, *model_->mutable_graph()->add_output());
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Output(const std::string& name) {
+  model_->mutable_graph()->add_output()->set_name(name);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Initializer(const std::string& name, const Tensor& tensor) {
+  onnx_import::EncodeTensor(tensor, name, *model_->mutable_graph()->add_initializer());
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Node(const std::string& op_type, const std::vector<std::string>& inputs,
+                                 const std::vector<std::string>& outputs,
+                                 const graph::Attributes& attributes, const std::string& name,
+                                 const std::string& domain) {
+  ::onnx::NodeProto& node = *model_->mutable_graph()->add_node();
+  node.set_op_type(op_type);
+  if (!name.empty()) node.set_name(name);
+  if (!domain.empty()) node.set_domain(domain);
+  for (const std::string& input : inputs) node.add_input(input);
+  for (const std::string& output : outputs) node.add_output(output);
+  AddAttributes(attributes, node);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Body(const std::string& attribute, const ModelBuilder& body) {
+  ::onnx::GraphProto& graph = *model_->mutable_graph();
+  CHECK(graph.node_size() > 0, "no node has been added that could have a body");
+  AttributeProto& proto = *graph.mutable_node(graph.node_size() - 1)->add_attribute();
+  proto.set_name(attribute);
+  proto.set_type(AttributeProto::GRAPH);
+  *proto.mutable_g() = body.proto().graph();
+  return *this;
+}
+
+std::string ModelBuilder::Serialize() const { return model_->SerializeAsString(); }
+
+void ModelBuilder::WriteFile(const std::string& path) const {
+  std::filesystem::create_directories(std::filesystem::absolute(path).parent_path());
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  CHECK(model_->SerializeToOstream(&file), "the model cannot be written to {}", path);
+  file.close();
+  CHECK(file.good(), "{} cannot be written", path);
+}
+
+}  // namespace tandem::test
