@@ -1,5 +1,6 @@
-// Aligned memory for tensors, packs and arenas. Everything the engine computes with comes from here,
-// so there is one place that counts bytes and one place where a test can let an allocation fail.
+// Aligned memory for tensors, packs and arenas. Everything the engine computes with comes from
+// here, so there is one place that counts bytes and one place where a test can let an allocation
+// fail.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@ namespace tandem {
 
 }  // namespace tandem
 
-#define CHECK(condition, ...)                                                         \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
+#define CHECK(condition, ...)                                                            \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
       ::tandem::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

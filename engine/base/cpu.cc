@@ -77,8 +77,8 @@ int PhysicalCores(const std::string& root, const cpu_set_t& mask) {
   std::set<std::string> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::vector<std::string> siblings =
-        Words(fmt::format("{}/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", root, cpu));
+    const std::vector<std::string> siblings = Words(
+        fmt::format("{}/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", root, cpu));
     cores.insert(siblings.empty() ? fmt::format("cpu{}", cpu) : siblings[0]);
   }
   return static_cast<int>(cores.size());
@@ -93,7 +93,8 @@ StatusOr<Isa> ParseIsa(std::string_view name) {
     if (row.name == name) return row.isa;
   }
   return InvalidArgument(
-      "'{}' is no instruction-set level; reference, baseline, avx2, avx512, vnni and amx are", name);
+      "'{}' is no instruction-set level; reference, baseline, avx2, avx512, vnni and amx are",
+      name);
 }
 
 Isa DetectIsa() {

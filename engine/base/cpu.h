@@ -22,8 +22,8 @@ StatusOr<Isa> ParseIsa(std::string_view name);
 Isa DetectIsa();
 
 // CPUs this process may keep busy: the least of the affinity mask, the cgroup's quota (v1 or v2,
-// rounded up) and the physical cores of the machine; >= 1. `root` is prefixed to /proc and /sys, for
-// tests.
+// rounded up) and the physical cores of the machine; >= 1. `root` is prefixed to /proc and /sys,
+// for tests.
 int AvailableCpus(std::string_view root = "");
 
 }  // namespace tandem

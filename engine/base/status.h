@@ -26,11 +26,10 @@ Status Annotate(const Status& status, std::string_view where);
 // The message of `status` as a std::string_view; valid while `status` lives.
 std::string_view Message(const Status& status);
 
-#define TANDEM_STATUS_MAKER(Name, Code)                              \
-  template <typename... Args>                                        \
-  Status Name(fmt::format_string<Args...> format, Args&&... args) {  \
-    return MakeStatus(absl::StatusCode::Code,                        \
-                      fmt::format(format, std::forward<Args>(args)...)); \
+#define TANDEM_STATUS_MAKER(Name, Code)                                                          \
+  template <typename... Args>                                                                    \
+  Status Name(fmt::format_string<Args...> format, Args&&... args) {                              \
+    return MakeStatus(absl::StatusCode::Code, fmt::format(format, std::forward<Args>(args)...)); \
   }
 
 TANDEM_STATUS_MAKER(InvalidArgument, kInvalidArgument)
@@ -51,10 +50,9 @@ TANDEM_STATUS_MAKER(Cancelled, kCancelled)
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expr` (a Status) is not OK.
-#define RETURN_IF_ERROR(expr)                             \
-  do {                                                    \
-    if (::tandem::Status status_ = (expr); !status_.ok()) \
-      return status_;                                     \
+#define RETURN_IF_ERROR(expr)                                             \
+  do {                                                                    \
+    if (::tandem::Status status_ = (expr); !status_.ok()) return status_; \
   } while (false)
 
 // Evaluates `expr` (a StatusOr<T>); on error returns its status, else assigns the value to `lhs`.

@@ -11,11 +11,11 @@
 
 namespace tandem::graph {
 
-// An extent: a number, a positive multiple of a named symbol ("N", "4*seq"), or unknown. Two unknown
-// extents are never equal. A value type.
+// An extent: a number, a positive multiple of a named symbol ("N", "4*seq"), or unknown. Two
+// unknown extents are never equal. A value type.
 class Dim {
  public:
-  Dim() = default;  // unknown
+  Dim() = default;                                             // unknown
   Dim(int64_t extent) : coefficient_(extent), known_(true) {}  // NOLINT: a number is an extent
   static Dim Symbol(std::string_view name);
 

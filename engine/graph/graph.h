@@ -2,8 +2,8 @@
 // GraphProto says, without protobuf. A graph output is a use like any other, so "who still needs
 // this value" has one answer.
 //
-// A Graph is changed through Patch (patch.h) or, while it is being built, through its Add functions.
-// Not thread-safe while it changes; const use is.
+// A Graph is changed through Patch (patch.h) or, while it is being built, through its Add
+// functions. Not thread-safe while it changes; const use is.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ enum class ValueKind : uint8_t { kTensor, kSparseTensor, kSequence, kOptional, k
 
 struct ValueType {
   ValueKind kind = ValueKind::kTensor;
-  DType dtype = DType::kUndefined;   // of the elements; of a map's values
-  std::optional<DimVector> dims;     // nothing: rank unknown
-  DType key = DType::kUndefined;     // of a map
+  DType dtype = DType::kUndefined;           // of the elements; of a map's values
+  std::optional<DimVector> dims;             // nothing: rank unknown
+  DType key = DType::kUndefined;             // of a map
   std::shared_ptr<const ValueType> element;  // of a sequence or optional
 };
 std::string ToString(const ValueType& type);  // "float[N,3,224,224]", "sequence(int64[?])"
@@ -49,12 +49,12 @@ struct Use {
 };
 
 struct Value {
-  std::string name;            // unique in its graph, never empty
-  ValueType type;              // as declared or inferred
-  NodeId def = kNoNode;        // the node that defines it; kNoNode for inputs and constants
+  std::string name;      // unique in its graph, never empty
+  ValueType type;        // as declared or inferred
+  NodeId def = kNoNode;  // the node that defines it; kNoNode for inputs and constants
   int def_port = 0;
-  bool is_input = false;       // a graph input (an overridable constant is one, too)
-  ConstantRef constant;        // an initializer or a folded value
+  bool is_input = false;  // a graph input (an overridable constant is one, too)
+  ConstantRef constant;   // an initializer or a folded value
   std::vector<Use> uses;
 };
 
@@ -82,16 +82,16 @@ struct EpilogueStage {
 };
 
 struct Node {
-  std::string name;       // may be empty, need not be unique
-  std::string domain;     // "" is ai.onnx
+  std::string name;    // may be empty, need not be unique
+  std::string domain;  // "" is ai.onnx
   std::string op_type;
-  int opset = 0;          // version of `domain` that the model imports
+  int opset = 0;  // version of `domain` that the model imports
   Attributes attributes;
-  std::vector<ValueId> inputs;   // kNoValue where omitted
-  std::vector<ValueId> outputs;  // kNoValue where omitted
+  std::vector<ValueId> inputs;          // kNoValue where omitted
+  std::vector<ValueId> outputs;         // kNoValue where omitted
   std::vector<EpilogueStage> epilogue;  // in order of application
   std::shared_ptr<const NodeOp> op;     // set when the operator has been resolved
-  std::string origin;     // the names of the nodes this one was made of, for people
+  std::string origin;                   // the names of the nodes this one was made of, for people
 };
 
 class Graph {
@@ -124,8 +124,8 @@ class Graph {
   // Number of nodes that read `id`; graph outputs do not count.
   int node_uses(ValueId id) const;
 
-  // Building. A name that is taken is made unique with a suffix for AddValue; callers that must keep
-  // a name (the importer) check FindValue first.
+  // Building. A name that is taken is made unique with a suffix for AddValue; callers that must
+  // keep a name (the importer) check FindValue first.
   ValueId AddValue(std::string_view name, ValueType type);
   ValueId AddConstant(std::string_view name, ConstantRef constant);
   ValueId AddInput(std::string_view name, ValueType type);
@@ -136,9 +136,9 @@ class Graph {
   // Changing; each keeps defs and uses right.
   void SetInput(NodeId node, int port, ValueId value);
   void AppendInput(NodeId node, ValueId value);
-  void ReplaceUses(ValueId from, ValueId to);  // graph outputs included
+  void ReplaceUses(ValueId from, ValueId to);          // graph outputs included
   void SetConstant(ValueId id, ConstantRef constant);  // the value loses its definition
-  void RemoveNode(NodeId id);  // its outputs must have no uses
+  void RemoveNode(NodeId id);                          // its outputs must have no uses
 
   // Drops nodes whose outputs nobody reads, over and over; returns how many went.
   int RemoveDeadNodes();

@@ -13,8 +13,7 @@ Decision Operator::TryFuseEpilogue(const EpilogueRequest&) const {
 }
 
 BatchAnswer Operator::Batch(const BatchQuery& query) const {
-  return BatchAnswer::Decline(
-      fmt::format("{} may mix the items of a batch", query.node.op_type));
+  return BatchAnswer::Decline(fmt::format("{} may mix the items of a batch", query.node.op_type));
 }
 
 BatchAnswer BatchAnswer::All(const BatchQuery& query, std::optional<int> axis) {

@@ -1,6 +1,7 @@
-// Operators: everything the engine knows about one ONNX operator stands behind this interface, in one
-// file per operator. A node is parsed once (registry.h); the Operator then answers the questions of
-// shape inference, lowering, binding, layout, fusion and batching. Pure and thread-safe.
+// Operators: everything the engine knows about one ONNX operator stands behind this interface, in
+// one file per operator. A node is parsed once (registry.h); the Operator then answers the
+// questions of shape inference, lowering, binding, layout, fusion and batching. Pure and
+// thread-safe.
 #pragma once
 
 #include <functional>
@@ -59,8 +60,9 @@ struct Pack {
 using PackRef = std::shared_ptr<const Pack>;
 
 struct PackSpec {
-  std::string kernel;      // "gemm.f32"
-  std::string parameters;  // everything the format depends on: ISA, tile width, transposition, group
+  std::string kernel;  // "gemm.f32"
+  // Everything the format depends on: ISA, tile width, transposition, group.
+  std::string parameters;
   size_t bytes = 0;
   // Writes the packed form of `native` to exactly `bytes` bytes.
   std::function<void(const TensorView& native, std::span<std::byte> packed)> fill;
@@ -81,8 +83,8 @@ class BindContext {
   // The constant at an input, or null. The step must not keep its address: it may be released when
   // nothing but packs were made of it.
   virtual graph::ConstantRef constant(int port) const = 0;
-  // The packed form of the constant at `port`, from the process-wide store. After this call the step
-  // finds no native tensor at that port when it runs.
+  // The packed form of the constant at `port`, from the process-wide store. After this call the
+  // step finds no native tensor at that port when it runs.
   virtual StatusOr<PackRef> MakePack(int port, const PackSpec& spec) = 0;
 
   bool has_input(int port) const { return input(port).dtype != DType::kUndefined; }
@@ -93,10 +95,10 @@ class BindContext {
 enum class LayoutRule : uint8_t {
   kNative,        // all inputs and outputs native
   kChannelsLast,  // input 0 and output 0 channels-last where the planner can give it; others native
-  kFollow,        // input 0 decides: output 0 and every input of the same rank have its layout; constants
-                  // of the same rank are brought to it, inputs of lower rank need rank <= 1
-                  // with one element
-  kAny,           // input and output layouts do not matter (only shapes are read)
+  kFollow,  // input 0 decides: output 0 and every input of the same rank have its layout; constants
+            // of the same rank are brought to it, inputs of lower rank need rank <= 1
+            // with one element
+  kAny,     // input and output layouts do not matter (only shapes are read)
 };
 
 struct Traits {
@@ -105,7 +107,8 @@ struct Traits {
   bool elementwise = false;
   // Output 0 may lie in the memory of input 0 when both have equal bytes and input 0 dies here.
   bool in_place = false;
-  // Output 0 is input 0's memory under another shape: no step is bound (Reshape, Flatten, Identity).
+  // Output 0 is input 0's memory under another shape: no step is bound (Reshape, Flatten,
+  // Identity).
   bool view = false;
   // Output depends on shapes of its inputs only (Shape, Size).
   bool reads_shapes_only = false;
@@ -120,15 +123,15 @@ struct Cost {
 
 // May stage `op` become part of this node's kernel? Plain data; asked by the optimizer.
 struct EpilogueRequest {
-  std::string op;              // "Add", "Relu", ...
+  std::string op;  // "Add", "Relu", ...
   const graph::Attributes* attributes = nullptr;
   DType dtype = DType::kUndefined;
   const graph::DimVector* result = nullptr;   // extents of the node's output
   const graph::DimVector* operand = nullptr;  // extents of the second operand, if any
   bool operand_is_constant = false;
-  bool operand_is_first = false;  // the node's result is the second input of `op`
-  int readers = 0;                // nodes that read the node's output
-  bool is_output = false;         // the node's output is a graph output
+  bool operand_is_first = false;                 // the node's result is the second input of `op`
+  int readers = 0;                               // nodes that read the node's output
+  bool is_output = false;                        // the node's output is a graph output
   std::span<const graph::EpilogueStage> stages;  // already fused
 };
 
@@ -144,8 +147,8 @@ struct Decision {
   }
 };
 
-// Batch axes of a node (design: "Batch-axis legality"): per input the axis that carries the batch, or
-// nothing for a value shared by all items.
+// Batch axes of a node (design: "Batch-axis legality"): per input the axis that carries the batch,
+// or nothing for a value shared by all items.
 struct BatchQuery {
   const graph::Node& node;
   std::span<const std::optional<int>> axes;

@@ -90,15 +90,16 @@ inline constexpr int kNewestOpset = 24;
 // All operators of this folder. Immutable after its construction.
 const OpRegistry& Operators();
 
-// The Operator of `node`. Unimplemented: unknown operator or opset; InvalidArgument: arity, attributes.
+// The Operator of `node`. Unimplemented: unknown operator or opset; InvalidArgument: arity,
+// attributes.
 StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node);
 
-// Parses every node that has no operator yet, subgraphs excluded. All errors are listed in one status,
-// each with its node, joined by "; ".
+// Parses every node that has no operator yet, subgraphs excluded. All errors are listed in one
+// status, each with its node, joined by "; ".
 Status ResolveAll(graph::Graph& graph);
 
-// Runs shape inference over the whole graph, in its order, and stores types in its values. All errors
-// are listed.
+// Runs shape inference over the whole graph, in its order, and stores types in its values. All
+// errors are listed.
 Status InferAll(graph::Graph& graph);
 
 }  // namespace tandem::ops

@@ -26,8 +26,9 @@ class StepContext {
   virtual const TensorView& input(int port) const = 0;
   // Memory of the shape that Infer gave. Not for outputs whose shape depends on data.
   virtual const MutableTensorView& output(int port) const = 0;
-  // Memory for an output whose shape depends on data (Infer left an extent unknown even though every
-  // input's shape and known content was given). ResourceExhausted when it passes the run's limit.
+  // Memory for an output whose shape depends on data (Infer left an extent unknown even though
+  // every input's shape and known content was given). ResourceExhausted when it passes the run's
+  // limit.
   virtual StatusOr<MutableTensorView> AllocateOutput(int port, const Shape& shape) = 0;
   // At least ScratchBytes(shapes) bytes, aligned to kBufferAlignment, contents undefined.
   virtual std::span<std::byte> scratch() const = 0;
@@ -36,8 +37,8 @@ class StepContext {
   bool has_input(int port) const { return input(port).dtype() != DType::kUndefined; }
 };
 
-// Immutable; Run may be called from several threads at once with different contexts. Errors are only
-// those that depend on data (an index out of range) or on memory for data-dependent outputs.
+// Immutable; Run may be called from several threads at once with different contexts. Errors are
+// only those that depend on data (an index out of range) or on memory for data-dependent outputs.
 class Step {
  public:
   virtual ~Step() = default;

@@ -58,8 +58,9 @@ struct OptimizeOptions {
 // Names of all passes in pipeline order.
 std::vector<std::string> PassNames();
 
-// Rewrites `graph`, whose operators must be resolved and types inferred. The graph is verified before
-// and after each pass; an error names the pass. InvalidArgument when options name an unknown pass.
+// Rewrites `graph`, whose operators must be resolved and types inferred. The graph is verified
+// before and after each pass; an error names the pass. InvalidArgument when options name an unknown
+// pass.
 StatusOr<OptimizeReport> Optimize(graph::Graph& graph, graph::ConstantStore& constants,
                                   const OptimizeOptions& options);
 

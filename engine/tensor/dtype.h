@@ -69,18 +69,31 @@ Bfloat16 ToBfloat16(float value);
 // DTypeOf<T>: the dtype whose elements are stored as T.
 template <typename T>
 inline constexpr DType kDTypeOf = DType::kUndefined;
-template <> inline constexpr DType kDTypeOf<float> = DType::kFloat;
-template <> inline constexpr DType kDTypeOf<double> = DType::kDouble;
-template <> inline constexpr DType kDTypeOf<Float16> = DType::kFloat16;
-template <> inline constexpr DType kDTypeOf<Bfloat16> = DType::kBfloat16;
-template <> inline constexpr DType kDTypeOf<int8_t> = DType::kInt8;
-template <> inline constexpr DType kDTypeOf<int16_t> = DType::kInt16;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::kInt32;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::kInt64;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::kUint8;
-template <> inline constexpr DType kDTypeOf<uint16_t> = DType::kUint16;
-template <> inline constexpr DType kDTypeOf<uint32_t> = DType::kUint32;
-template <> inline constexpr DType kDTypeOf<uint64_t> = DType::kUint64;
-template <> inline constexpr DType kDTypeOf<bool> = DType::kBool;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::kFloat;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::kDouble;
+template <>
+inline constexpr DType kDTypeOf<Float16> = DType::kFloat16;
+template <>
+inline constexpr DType kDTypeOf<Bfloat16> = DType::kBfloat16;
+template <>
+inline constexpr DType kDTypeOf<int8_t> = DType::kInt8;
+template <>
+inline constexpr DType kDTypeOf<int16_t> = DType::kInt16;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::kInt32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::kInt64;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::kUint8;
+template <>
+inline constexpr DType kDTypeOf<uint16_t> = DType::kUint16;
+template <>
+inline constexpr DType kDTypeOf<uint32_t> = DType::kUint32;
+template <>
+inline constexpr DType kDTypeOf<uint64_t> = DType::kUint64;
+template <>
+inline constexpr DType kDTypeOf<bool> = DType::kBool;
 
 }  // namespace tandem

@@ -24,7 +24,9 @@ Dims Shape::Strides() const {
   return strides;
 }
 
-std::string ToString(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.dims(), ",")); }
+std::string ToString(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.dims(), ","));
+}
 
 std::optional<int64_t> CheckedMul(int64_t a, int64_t b) {
   int64_t product = 0;

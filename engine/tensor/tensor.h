@@ -1,5 +1,5 @@
-// Tensors: TensorView borrows memory, Tensor owns or shares it. Both are dense and row-major in their
-// shape, unless their layout says otherwise.
+// Tensors: TensorView borrows memory, Tensor owns or shares it. Both are dense and row-major in
+// their shape, unless their layout says otherwise.
 #pragma once
 
 #include <cstddef>
@@ -122,11 +122,17 @@ class Tensor {
     return {view_.dtype(), view_.shape(), const_cast<void*>(view_.raw())};
   }
   template <typename T>
-  const T* data() const { return view_.data<T>(); }
+  const T* data() const {
+    return view_.data<T>();
+  }
   template <typename T>
-  T* mutable_data() const { return mutable_view().mutable_data<T>(); }
+  T* mutable_data() const {
+    return mutable_view().mutable_data<T>();
+  }
   template <typename T>
-  std::span<const T> span() const { return view_.span<T>(); }
+  std::span<const T> span() const {
+    return view_.span<T>();
+  }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
   // The same memory with another shape of as many elements.

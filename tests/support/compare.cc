@@ -37,10 +37,9 @@ testing::AssertionResult CloseFloats(const TensorView& actual, const TensorView&
     const double y = AsDouble(e[i]);
     if (std::isnan(x) && std::isnan(y)) continue;
     if (x == y) continue;
-    const double allowed =
-        std::isfinite(x) && std::isfinite(y)
-            ? std::max(tolerance.ulps * UlpOf(y), tolerance.relative * scale)
-            : -1;
+    const double allowed = std::isfinite(x) && std::isfinite(y)
+                               ? std::max(tolerance.ulps * UlpOf(y), tolerance.relative * scale)
+                               : -1;
     if (std::abs(x - y) <= allowed) continue;
     return testing::AssertionFailure()
            << "element " << i << " of " << ToString(expected.shape()) << " is " << x << " where "
@@ -55,9 +54,8 @@ testing::AssertionResult SameBytes(const TensorView& actual, const TensorView& e
   for (size_t i = 0; i < e.size(); ++i) {
     if (a[i] == e[i]) continue;
     const size_t bits = std::max<size_t>(1, DTypeBits(expected.dtype()));
-    auto failure = testing::AssertionFailure()
-                   << "element " << i * 8 / bits << " of " << ToString(expected.shape())
-                   << " has other bits";
+    auto failure = testing::AssertionFailure() << "element " << i * 8 / bits << " of "
+                                               << ToString(expected.shape()) << " has other bits";
     if (expected.dtype() == DType::kFloat) {
       failure << ": " << actual.span<float>()[i / 4] << " for " << expected.span<float>()[i / 4];
     } else if (expected.dtype() == DType::kInt64) {
@@ -77,7 +75,8 @@ Tolerance Ulp(double n) { return {.ulps = n}; }
 
 Tolerance Reduction(int64_t k) {
   const double epsilon = std::numeric_limits<float>::epsilon();
-  return {.ulps = 4, .relative = 4 * epsilon * std::sqrt(static_cast<double>(std::max<int64_t>(1, k)))};
+  return {.ulps = 4,
+          .relative = 4 * epsilon * std::sqrt(static_cast<double>(std::max<int64_t>(1, k)))};
 }
 
 Tolerance OfScale(double share) { return {.relative = share}; }

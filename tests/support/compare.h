@@ -23,8 +23,8 @@ Tolerance Reduction(int64_t k);
 // A share of the output's scale, for whole networks.
 Tolerance OfScale(double share);
 
-// Same dtype, shape and elements within the tolerance; integers, strings and bools exactly. NaN equals
-// NaN. Names the first element that differs.
+// Same dtype, shape and elements within the tolerance; integers, strings and bools exactly. NaN
+// equals NaN. Names the first element that differs.
 testing::AssertionResult Close(const TensorView& actual, const TensorView& expected,
                                Tolerance tolerance);
 inline testing::AssertionResult Close(const Tensor& actual, const Tensor& expected,

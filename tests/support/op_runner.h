@@ -11,7 +11,8 @@
 
 namespace tandem::test {
 
-// What to run: RunOp({.op_type = "Softmax", .opset = 13, .attributes = {{"axis", int64_t{1}}}}, {x}).
+// What to run: RunOp({.op_type = "Softmax", .opset = 13, .attributes = {{"axis", int64_t{1}}}},
+// {x}).
 struct OpCall {
   std::string op_type;
   int opset = 17;
