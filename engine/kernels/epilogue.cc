@@ -1,9 +1,17 @@
 #include "engine/kernels/epilogue.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tandem::kernels {
+namespace {
+
+// min(max(x, low), high), keeping a NaN x; the upper bound wins where low > high.
+float Clip(float x, float low, float high) {
+  const float raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+}  // namespace
 
 float ApplyStage(const EpilogueStage& stage, float x, float o) {
   switch (stage.op) {
@@ -18,7 +26,7 @@ float ApplyStage(const EpilogueStage& stage, float x, float o) {
     case EpilogueOp::kRelu:
       return x < 0 ? 0 : x;
     case EpilogueOp::kClip:
-      return x < stage.alpha ? stage.alpha : (x > stage.beta ? stage.beta : x);
+      return Clip(x, stage.alpha, stage.beta);
     case EpilogueOp::kLeakyRelu:
       return x < 0 ? stage.alpha * x : x;
     case EpilogueOp::kSigmoid:
@@ -26,9 +34,9 @@ float ApplyStage(const EpilogueStage& stage, float x, float o) {
     case EpilogueOp::kTanh:
       return std::tanh(x);
     case EpilogueOp::kHardSigmoid:
-      return std::max(0.0f, std::min(1.0f, stage.alpha * x + stage.beta));
+      return Clip(stage.alpha * x + stage.beta, 0, 1);
     case EpilogueOp::kHardSwish:
-      return x * std::max(0.0f, std::min(1.0f, x / 6 + 0.5f));
+      return x * Clip(x / 6 + 0.5f, 0, 1);
     case EpilogueOp::kSilu:
       return x / (1 + std::exp(-x));
     case EpilogueOp::kGeluErf:

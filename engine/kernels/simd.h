@@ -26,6 +26,13 @@ inline size_t DispatchIndex(Isa isa, int64_t compiled_mask) {
 
 }  // namespace tandem::kernels
 
+// Before a loop with a constant trip count that must be unrolled for its arrays to stay in registers.
+#if defined(__clang__)
+#define TANDEM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TANDEM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define TANDEM_DISPATCH(isa, function)   \
   (*(HWY_DISPATCH_TABLE(function)[::tandem::kernels::DispatchIndex( \
       (isa), HWY_CHOSEN_TARGET_MASK_TARGETS)]))
