@@ -1,0 +1,120 @@
+#include "engine/ops/extents.h"
+
+#include <algorithm>
+
+namespace tandem::ops {
+
+StatusOr<int> ResolveAxis(int64_t axis, int rank, std::string_view what) {
+  if (axis < -rank || axis >= rank) {
+    if (rank == 0) return InvalidArgument("{} is {} where the tensor has no axes", what, axis);
+    return InvalidArgument("{} is {} where {} to {} are expected for rank {}", what, axis, -rank,
+                           rank - 1, rank);
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+StatusOr<std::vector<int>> ResolveAxes(std::span<const int64_t> axes, int rank,
+                                       std::string_view what) {
+  std::vector<int> resolved;
+  for (const int64_t axis : axes) {
+    ASSIGN_OR_RETURN(const int one, ResolveAxis(axis, rank, what));
+    if (std::ranges::find(resolved, one) != resolved.end()) {
+      return InvalidArgument("{} names axis {} twice", what, one);
+    }
+    resolved.push_back(one);
+  }
+  return resolved;
+}
+
+graph::Dim Quotient(std::span<const graph::Dim> numerators,
+                    std::span<const graph::Dim> denominators) {
+  std::vector<std::string> symbols;
+  graph::Dim above = 1;
+  graph::Dim below = 1;
+  for (const graph::Dim& dim : numerators) {
+    if (dim.is_unknown()) return {};
+    above = above * graph::Dim(dim.coefficient());
+    if (dim.is_symbol()) symbols.push_back(dim.symbol());
+  }
+  for (const graph::Dim& dim : denominators) {
+    if (dim.is_unknown()) return {};
+    below = below * graph::Dim(dim.coefficient());
+    if (!dim.is_symbol()) continue;
+    const auto found = std::ranges::find(symbols, dim.symbol());
+    if (found == symbols.end()) return {};
+    symbols.erase(found);
+  }
+  if (symbols.size() > 1) return {};
+  const graph::Dim quotient = ExactDiv(above, below);
+  return symbols.empty() ? quotient : quotient * graph::Dim::Symbol(symbols[0]);
+}
+
+std::optional<int> MapReshapedAxis(const graph::DimVector& in, const graph::DimVector& out,
+                                   int axis) {
+  const graph::Dim& extent = in[static_cast<size_t>(axis)];
+  if (!extent.is_symbol()) return std::nullopt;
+  const std::span<const graph::Dim> before(in.data(), static_cast<size_t>(axis));
+  for (size_t o = 0; o < out.size(); ++o) {
+    if (!out[o].SameAs(extent)) continue;
+    if (Quotient(before, {out.data(), o}).SameAs(1)) return static_cast<int>(o);
+  }
+  return std::nullopt;
+}
+
+BatchAnswer BatchOfReshape(const BatchQuery& query) {
+  const std::optional<int> batch = query.axes[0];
+  if (!batch) return BatchAnswer::Decline("its shape carries the batch");
+  const ValueFacts& in = *query.inputs[0];
+  const ValueFacts& out = *query.outputs[0];
+  if (!in.dims || !out.dims) return BatchAnswer::Decline("a rank is unknown");
+  const std::optional<int> axis = MapReshapedAxis(*in.dims, *out.dims, *batch);
+  if (axis) return BatchAnswer::All(query, axis);
+  return BatchAnswer::Decline(fmt::format("batch axis {} of {} is no axis of {}", *batch,
+                                          graph::ToString(*in.dims), graph::ToString(*out.dims)));
+}
+
+void SetIntegers(InferContext& context, int port, const graph::DimVector& content) {
+  if (!context.has_output(port)) return;
+  const ValueFacts& facts = context.results()[static_cast<size_t>(port)];
+  const std::optional<Shape> shape = facts.shape();
+  if (!shape || shape->rank() > 1) return;
+  std::vector<int64_t> numbers;
+  for (const graph::Dim& dim : content) {
+    if (!dim.is_number()) return context.SetContent(port, content);
+    numbers.push_back(dim.number());
+  }
+  if (facts.dtype == DType::kInt64) {
+    context.SetValue(port, Tensor::Of<int64_t>(*shape, std::span<const int64_t>(numbers)));
+  } else if (facts.dtype == DType::kInt32) {
+    const std::vector<int32_t> narrow(numbers.begin(), numbers.end());
+    context.SetValue(port, Tensor::Of<int32_t>(*shape, std::span<const int32_t>(narrow)));
+  }
+}
+
+void PassContent(InferContext& context) {
+  if (const auto content = context.Content(0)) SetIntegers(context, 0, *content);
+}
+
+graph::DimVector UnknownDims(int rank) { return graph::DimVector(static_cast<size_t>(rank)); }
+
+StatusOr<int> RankFromVector(InferContext& context, int port, std::string_view what) {
+  const graph::DimVector* dims = context.dims(port);
+  if (dims == nullptr) return -1;
+  if (dims->size() != 1) {
+    return InvalidArgument("{} has shape {} where a vector is expected", what,
+                           graph::ToString(*dims));
+  }
+  const graph::Dim& extent = (*dims)[0];
+  constexpr int64_t kMaxRank = 64;
+  if (extent.is_number() && extent.number() > kMaxRank) {
+    return InvalidArgument("{} has {} elements where at most {} are expected", what,
+                           extent.number(), kMaxRank);
+  }
+  return extent.is_number() ? static_cast<int>(extent.number()) : -1;
+}
+
+bool MayEqual(const graph::Dim& a, const graph::Dim& b) {
+  return !a.is_number() || !b.is_number() || a.number() == b.number();
+}
+
+}  // namespace tandem::ops

@@ -1,0 +1,50 @@
+// Arithmetic on axes and symbolic extents that operators moving or viewing elements share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/ops/operator.h"
+
+namespace tandem::ops {
+
+// `axis` in [0, rank); InvalidArgument outside [-rank, rank). `what` names it: "attribute 'axis'".
+StatusOr<int> ResolveAxis(int64_t axis, int rank, std::string_view what);
+
+// The same for a list; InvalidArgument also for an axis that is named twice. Order is kept.
+StatusOr<std::vector<int>> ResolveAxes(std::span<const int64_t> axes, int rank,
+                                       std::string_view what);
+
+// Product of `numerators` divided by the product of `denominators`: extents that occur on both
+// sides cancel, symbols included. Unknown where the quotient cannot be told or leaves a remainder.
+graph::Dim Quotient(std::span<const graph::Dim> numerators,
+                    std::span<const graph::Dim> denominators);
+
+// The axis of `out` that is axis `axis` of `in` under a reshape: the same symbol with as many
+// elements before it. Nothing when the axis is merged, cut or a literal number.
+std::optional<int> MapReshapedAxis(const graph::DimVector& in, const graph::DimVector& out,
+                                   int axis);
+
+// Batch answer of an operator that keeps the order of elements: MapReshapedAxis for input 0.
+BatchAnswer BatchOfReshape(const BatchQuery& query);
+
+// Sets the content of an int64 or int32 output of rank <= 1 whose dtype and dims were set; sets
+// the value when every element is a number.
+void SetIntegers(InferContext& context, int port, const graph::DimVector& content);
+
+// Output 0 has the elements of input 0 in the same order: passes known content on.
+void PassContent(InferContext& context);
+
+// Dims of rank `rank`, none known.
+graph::DimVector UnknownDims(int rank);
+
+// The rank that an integer vector of extents gives: its only extent; -1 where it is unknown.
+StatusOr<int> RankFromVector(InferContext& context, int port, std::string_view what);
+
+// True when both are the same extent for every request or one is not known well enough to differ.
+bool MayEqual(const graph::Dim& a, const graph::Dim& b);
+
+}  // namespace tandem::ops
