@@ -1,0 +1,63 @@
+// Matrix product in float32 with a packed right side and an epilogue:
+//   C[m,n] = epilogue(sum over k of A[m,k] * B[k,n])
+//
+// Every element of C is summed over k = 0, 1, ... in that order, whatever m, the tile it falls in
+// or the number of threads: a row has the same bits alone and inside any batch. k = 0 gives
+// epilogue(0). Functions cannot fail, never allocate and may run from several threads at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/cpu.h"
+#include "engine/base/parallel.h"
+#include "engine/kernels/epilogue.h"
+
+namespace tandem::kernels {
+
+// A matrix in memory: element (i, j) at data[i * row_stride + j * column_stride].
+struct MatrixView {
+  const float* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t column_stride = 1;
+};
+
+// B as it comes, to be packed.
+struct PackSource {
+  int64_t k = 0;
+  int64_t n = 0;
+  MatrixView b;
+  float scale = 1;  // every element is multiplied by it
+};
+
+// Columns of one panel of packed B. Packed B is a row of panels; a panel holds, for each k, the
+// elements of its columns side by side; the last one is filled up with zeros. Conv, Gemm and MatMul
+// share this format. Not for Isa::kReference.
+int64_t PanelColumns(Isa isa);
+// Floats that packed B takes.
+int64_t PackedFloats(Isa isa, int64_t k, int64_t n);
+// Writes PackedFloats(isa, k, n) floats, aligned to kBufferAlignment.
+void PackB(Isa isa, const PackSource& source, float* packed, const Parallel& parallel);
+
+struct GemmProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  const float* a = nullptr;  // rows of k neighbours
+  int64_t a_row_stride = 0;
+  float* c = nullptr;  // rows of n neighbours; overlaps neither A, B nor an operand
+  int64_t c_row_stride = 0;
+  const Epilogue* epilogue = nullptr;         // null: none
+  const EpilogueOperand* operands = nullptr;  // one for each stage
+};
+
+// `packed_b` was made by PackB for the same isa (not kReference), k and n.
+void Gemm(Isa isa, const GemmProblem& problem, const float* packed_b, const Parallel& parallel);
+
+// The same product on B as it comes, in plain loops.
+void GemmReference(const GemmProblem& problem, const MatrixView& b, float scale);
+
+// Applies the stages to the row at `row` of n finished sums, one by one with ApplyStage.
+void ApplyEpilogueReference(const GemmProblem& problem, int64_t row);
+
+}  // namespace tandem::kernels

@@ -1,0 +1,223 @@
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/gemm/tile.cc"
+#include "hwy/foreach_target.h"  // before every other Highway header
+#include "engine/kernels/gemm/tile.h"
+#include "engine/kernels/math-inl.h"
+#include "engine/kernels/simd.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+#if HWY_TARGET == HWY_AVX3
+constexpr int kMaxRows = 14;  // 28 sums, 2 of B and 1 of A in 32 registers
+#elif HWY_TARGET == HWY_AVX2
+constexpr int kMaxRows = 6;  // 12 sums, 2 of B and 1 of A in 16 registers
+#else
+constexpr int kMaxRows = 4;
+#endif
+constexpr int kVectors = 2;  // of one panel
+constexpr int64_t kLanes = HWY_LANES(float);
+constexpr int64_t kPanelColumns = kVectors * kLanes;
+
+// Access to whole vectors, or to the first `count` lanes.
+struct Whole {
+  HWY_INLINE V Load(const float* p) const { return hn::LoadU(D(), p); }
+  HWY_INLINE void Store(V v, float* p) const { hn::StoreU(v, D(), p); }
+};
+struct First {
+  int64_t count;
+  HWY_INLINE V Load(const float* p) const {
+    return hn::MaskedLoad(hn::FirstN(D(), static_cast<size_t>(count)), D(), p);
+  }
+  HWY_INLINE void Store(V v, float* p) const {
+    hn::BlendedStore(v, hn::FirstN(D(), static_cast<size_t>(count)), D(), p);
+  }
+};
+
+template <class Access>
+HWY_INLINE V LoadOperand(const Tile& tile, size_t index, int64_t row, int64_t column,
+                         Access access) {
+  const EpilogueOperand& operand = tile.operands[index];
+  switch ((*tile.epilogue)[index].kind) {
+    case OperandKind::kNone:
+      break;
+    case OperandKind::kScalar:
+      return hn::Set(D(), operand.data[0]);
+    case OperandKind::kColumn:
+      return access.Load(operand.data + tile.column + column);
+    case OperandKind::kFull:
+      return access.Load(operand.data + (tile.row + row) * operand.row_stride + tile.column +
+                         column);
+  }
+  return hn::Zero(D());
+}
+
+// Stages from `first` on, on sums that lie in C.
+template <class Access>
+HWY_NOINLINE void FinishVector(const Tile& tile, size_t first, int64_t row, int64_t column,
+                               Access access) {
+  float* c = tile.c + row * tile.c_row_stride + column;
+  V x = access.Load(c);
+  for (size_t i = first; i < tile.epilogue->size(); ++i) {
+    x = ApplyStage(D(), (*tile.epilogue)[i], x, LoadOperand(tile, i, row, column, access));
+  }
+  access.Store(x, c);
+}
+
+HWY_NOINLINE void FinishInMemory(const Tile& tile, size_t first, int64_t column, int64_t columns) {
+  for (int64_t row = 0; row < tile.row_count; ++row) {
+    for (int64_t done = 0; done < columns; done += kLanes) {
+      if (columns - done >= kLanes) {
+        FinishVector(tile, first, row, column + done, Whole());
+      } else {
+        FinishVector(tile, first, row, column + done, First{columns - done});
+      }
+    }
+  }
+}
+
+template <int kRows, int kCount>
+struct Sums {
+  V v[kRows][kCount];
+};
+
+// Applies `function(row, vector, sum)` to every sum.
+template <int kRows, int kCount, class Function>
+HWY_INLINE void ForSums(Sums<kRows, kCount>& sums, Function function) {
+  TANDEM_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TANDEM_UNROLL
+    for (int j = 0; j < kCount; ++j) sums.v[r][j] = function(r, j, sums.v[r][j]);
+  }
+}
+
+// Applies stages in registers as long as they are simple; returns the index of the first one left.
+template <int kRows, int kCount>
+HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Sums<kRows, kCount>& sums) {
+  const D d;
+  const Whole whole;
+  for (size_t i = 0; i < tile.epilogue->size(); ++i) {
+    const EpilogueStage& stage = (*tile.epilogue)[i];
+    const auto operand = [&](int r, int j) HWY_ATTR {
+      return LoadOperand(tile, i, r, column + j * kLanes, whole);
+    };
+    if (stage.op == EpilogueOp::kAdd && stage.kind == OperandKind::kColumn) {
+      const float* bias = tile.operands[i].data + tile.column + column;
+      ForSums(sums, [&](int, int j, V x)
+                        HWY_ATTR { return hn::Add(x, hn::LoadU(d, bias + j * kLanes)); });
+    } else if (stage.op == EpilogueOp::kAdd) {
+      ForSums(sums, [&](int r, int j, V x) HWY_ATTR { return hn::Add(x, operand(r, j)); });
+    } else if (stage.op == EpilogueOp::kRelu) {
+      ForSums(sums, [&](int, int, V x) HWY_ATTR { return Relu(d, x); });
+    } else if (stage.op == EpilogueOp::kClip) {
+      ForSums(sums, [&](int, int, V x) HWY_ATTR { return Clip(d, x, stage.alpha, stage.beta); });
+    } else {
+      return i;
+    }
+  }
+  return tile.epilogue->size();
+}
+
+// kRows rows times kPanels panels, of which the first is the one with column `column`.
+template <int kRows, int kPanels>
+void RunPanels(const Tile& tile, int64_t column) {
+  constexpr int kCount = kPanels * kVectors;
+  const D d;
+  Sums<kRows, kCount> sums;
+  const int64_t columns = HWY_MIN(tile.columns - column, kPanels * kPanelColumns);
+  const auto access = [&](int j) HWY_ATTR {
+    return First{HWY_MAX(int64_t{0}, HWY_MIN(kLanes, columns - j * kLanes))};
+  };
+  float* c = tile.c + column;
+  if (tile.start == TileStart::kZero) {
+    ForSums(sums, [&](int, int, V) HWY_ATTR { return hn::Zero(d); });
+  } else {
+    ForSums(sums, [&](int r, int j, V)
+                      HWY_ATTR { return access(j).Load(c + r * tile.c_row_stride + j * kLanes); });
+  }
+
+  const float* b = tile.b + column / kPanelColumns * tile.panel_floats;
+  for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    const float* a[kRows];
+    TANDEM_UNROLL
+    for (int r = 0; r < kRows; ++r) a[r] = tile.rows[tap * tile.row_step + r];
+    for (int64_t k = 0; k < tile.depth; ++k, b += kPanelColumns) {
+      V right[kCount];
+      TANDEM_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        right[j] = hn::Load(d, b + j / kVectors * tile.panel_floats + j % kVectors * kLanes);
+      }
+      TANDEM_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const V left = hn::Set(d, a[r][k]);
+        TANDEM_UNROLL
+        for (int j = 0; j < kCount; ++j) {
+          sums.v[r][j] = hn::MulAdd(left, right[j], sums.v[r][j]);
+        }
+      }
+    }
+  }
+
+  const bool finish = tile.end == TileEnd::kFinal && tile.epilogue != nullptr;
+  if (columns == kPanels * kPanelColumns) {
+    const size_t left = finish ? FinishInRegisters(tile, column, sums) : 0;
+    ForSums(sums, [&](int r, int j, V x) HWY_ATTR {
+      hn::StoreU(x, d, c + r * tile.c_row_stride + j * kLanes);
+      return x;
+    });
+    if (finish && left < tile.epilogue->size()) FinishInMemory(tile, left, column, columns);
+    return;
+  }
+  ForSums(sums, [&](int r, int j, V x) HWY_ATTR {
+    access(j).Store(x, c + r * tile.c_row_stride + j * kLanes);
+    return x;
+  });
+  if (finish) FinishInMemory(tile, 0, column, columns);
+}
+
+// All panels of a tile of kRows rows. Few rows take several panels at once, so that enough
+// independent sums are on their way.
+template <int kRows>
+void RunRows(const Tile& tile) {
+  constexpr int kPanels = kRows == 1 ? 4 : (kRows <= kMaxRows / 2 && kRows <= 3 ? 2 : 1);
+  int64_t column = 0;
+  if constexpr (kPanels > 1) {
+    for (; tile.columns - column >= kPanels * kPanelColumns; column += kPanels * kPanelColumns) {
+      RunPanels<kRows, kPanels>(tile, column);
+    }
+  }
+  for (; column < tile.columns; column += kPanelColumns) RunPanels<kRows, 1>(tile, column);
+}
+
+template <int kRows>
+void RunTileOf(const Tile& tile) {
+  if constexpr (kRows > 1) {
+    if (tile.row_count < kRows) return RunTileOf<kRows - 1>(tile);
+  }
+  RunRows<kRows>(tile);
+}
+
+void RunTile(const Tile& tile) { RunTileOf<kMaxRows>(tile); }
+
+TileKernel MakeTileKernel() { return {kMaxRows, static_cast<int>(kPanelColumns), &RunTile}; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tandem::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::kernels {
+
+HWY_EXPORT(MakeTileKernel);
+
+TileKernel TileKernelFor(Isa isa) { return TANDEM_DISPATCH(isa, MakeTileKernel)(); }
+
+}  // namespace tandem::kernels
+#endif  // HWY_ONCE

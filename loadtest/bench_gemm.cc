@@ -1,0 +1,80 @@
+// Single-thread speed of the matrix product, in units of 10^9 floating-point operations a second
+// (a multiply-add counts as two), beside the peak of the core: multiply-adds on registers.
+#include <benchmark/benchmark.h>
+#include <immintrin.h>
+
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/kernels/gemm/gemm.h"
+
+namespace tandem::kernels {
+namespace {
+
+void Report(benchmark::State& state, double flops) {
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      flops * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
+}
+
+__attribute__((target("avx512f"))) void MultiplyAdds512(int64_t rounds) {
+  __m512 sums[24];
+  for (auto& sum : sums) sum = _mm512_set1_ps(1.0f);
+  const __m512 x = _mm512_set1_ps(0.5f);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 24
+    for (auto& sum : sums) sum = _mm512_fmadd_ps(sum, x, x);
+    for (auto& sum : sums) asm volatile("" : "+v"(sum));
+  }
+  benchmark::DoNotOptimize(sums[3]);
+}
+
+void BM_Peak512(benchmark::State& state) {
+  if (DetectIsa() < Isa::kAvx512) return state.SkipWithError("no AVX-512");
+  for (auto _ : state) MultiplyAdds512(10000);
+  Report(state, 10000.0 * 24 * 16 * 2);
+}
+BENCHMARK(BM_Peak512);
+
+struct Data {
+  Buffer buffer;
+  explicit Data(int64_t floats) : buffer(*Buffer::Allocate(static_cast<size_t>(floats) * 4)) {
+    for (int64_t i = 0; i < floats; ++i) get()[i] = static_cast<float>(i % 17) * 0.25f - 2;
+  }
+  float* get() { return reinterpret_cast<float*>(buffer.data()); }
+};
+
+void BM_Gemm(benchmark::State& state) {
+  const int64_t m = state.range(0);
+  const int64_t n = state.range(1);
+  const int64_t k = state.range(2);
+  const auto isa = static_cast<Isa>(state.range(3));
+  if (isa > DetectIsa()) return state.SkipWithError("not on this machine");
+  Data a(m * k);
+  Data b(k * n);
+  Data bias(n);
+  Data c(m * n);
+  Data packed(PackedFloats(isa, k, n));
+  const SequentialParallel parallel;
+  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  const Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn, 0, 0},
+                             {EpilogueOp::kRelu, OperandKind::kNone, 0, 0}};
+  const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
+  const GemmProblem problem{m, n, k, a.get(), k, c.get(), n, &epilogue, operands};
+  for (auto _ : state) Gemm(isa, problem, packed.get(), parallel);
+  Report(state, 2.0 * static_cast<double>(m * n * k));
+  state.SetLabel(std::string(IsaName(isa)));
+}
+BENCHMARK(BM_Gemm)
+    ->ArgNames({"m", "n", "k", "isa"})
+    ->ArgsProduct(
+        {{512}, {512}, {512}, {static_cast<int>(Isa::kAvx2), static_cast<int>(Isa::kAvx512)}})
+    ->Args({1024, 1024, 1024, static_cast<int>(Isa::kAvx512)})
+    ->Args({3136, 64, 64, static_cast<int>(Isa::kAvx512)})
+    ->Args({3136, 64, 576, static_cast<int>(Isa::kAvx512)})
+    ->Args({49, 512, 4608, static_cast<int>(Isa::kAvx512)})
+    ->Args({128, 768, 3072, static_cast<int>(Isa::kAvx512)})
+    ->Args({1, 1024, 1024, static_cast<int>(Isa::kAvx512)})
+    ->Args({2, 1024, 1024, static_cast<int>(Isa::kAvx512)});
+
+}  // namespace
+}  // namespace tandem::kernels

@@ -1,0 +1,177 @@
+#include "engine/kernels/gemm/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "engine/tensor/tensor.h"
+#include "tests/support/compare.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::kernels {
+namespace {
+
+std::vector<Isa> Isas() {
+  std::vector<Isa> list;
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= DetectIsa()) list.push_back(isa);
+  }
+  return list;
+}
+
+// A product with its data; C starts as NaN so that an element that nobody writes is seen.
+struct Case {
+  int64_t m, n, k;
+  Tensor a, b, column, full, c;
+  Epilogue epilogue;
+  std::vector<EpilogueOperand> operands;
+
+  Case(int64_t rows, int64_t columns, int64_t depth)
+      : m(rows),
+        n(columns),
+        k(depth),
+        a(test::RandomFloats({m, k}, 1)),
+        b(test::RandomFloats({k, n}, 2)),
+        column(test::RandomFloats({n}, 3)),
+        full(test::RandomFloats({m, n}, 4)) {}
+
+  void AddStage(EpilogueOp op, OperandKind kind) {
+    epilogue.push_back({op, kind, 0.1f, 0.7f});
+    operands.push_back(kind == OperandKind::kFull ? EpilogueOperand{full.data<float>(), n}
+                                                  : EpilogueOperand{column.data<float>(), 0});
+  }
+  GemmProblem Problem() {
+    c = *Tensor::Allocate(DType::kFloat, {m, n});
+    std::fill_n(c.mutable_data<float>(), m * n, std::numeric_limits<float>::quiet_NaN());
+    return {m, n, k, a.data<float>(), k, c.mutable_data<float>(), n, &epilogue, operands.data()};
+  }
+  Tensor Reference() {
+    GemmReference(Problem(), {b.data<float>(), n, 1}, 1);
+    return c;
+  }
+  Tensor Packed(Isa isa, const Parallel& parallel = SequentialParallel()) {
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(isa, k, n)});
+    PackB(isa, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(), parallel);
+    Gemm(isa, Problem(), packed.data<float>(), parallel);
+    return c;
+  }
+};
+
+TEST(Gemm, EveryEdgeSizeAgreesWithTheReference) {
+  for (const Isa isa : Isas()) {
+    for (int64_t m = 1; m <= 40; ++m) {
+      for (int64_t n = 1; n <= 40; ++n) {
+        Case sum(m, n, 1 + (m * 7 + n) % 40);
+        ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(sum.k)))
+            << IsaName(isa) << " " << m << "x" << n << "x" << sum.k;
+      }
+    }
+    for (int64_t k = 0; k <= 40; ++k) {
+      Case sum(15, 33, k);
+      ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(k))) << k;
+    }
+  }
+}
+
+TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
+  for (const Isa isa : Isas()) {
+    for (int op = 0; op <= static_cast<int>(EpilogueOp::kGeluTanh); ++op) {
+      const auto stage = static_cast<EpilogueOp>(op);
+      const bool binary = stage <= EpilogueOp::kMul;
+      for (const OperandKind kind :
+           {OperandKind::kScalar, OperandKind::kColumn, OperandKind::kFull}) {
+        if (!binary && kind != OperandKind::kFull) continue;
+        for (const int64_t n : {1, 15, 16, 17, 31, 32, 33, 128, 161}) {
+          for (const int64_t m : {1, 2, 5, 14, 15}) {
+            Case sum(m, n, 9);
+            sum.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
+            sum.AddStage(stage, binary ? kind : OperandKind::kNone);
+            sum.AddStage(EpilogueOp::kAdd, OperandKind::kFull);
+            sum.AddStage(EpilogueOp::kRelu, OperandKind::kNone);
+            ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(64)))
+                << IsaName(isa) << " stage " << op << " " << m << "x" << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, AFusedStageHasTheBitsOfTheStageAlone) {
+  for (const Isa isa : Isas()) {
+    for (int op = 0; op <= static_cast<int>(EpilogueOp::kGeluTanh); ++op) {
+      const auto stage = static_cast<EpilogueOp>(op);
+      const OperandKind kind = stage <= EpilogueOp::kMul ? OperandKind::kFull : OperandKind::kNone;
+      Case fused(15, 45, 33);
+      fused.AddStage(stage, kind);
+      const Tensor together = fused.Packed(isa);
+      // The stage alone: applied to the plain product as the epilogue of an empty sum's Add.
+      Case plain(15, 45, 33);
+      const Tensor product = plain.Packed(isa);
+      Case alone(15, 45, 0);
+      alone.epilogue = {{EpilogueOp::kAdd, OperandKind::kFull, 0, 0}};
+      alone.operands = {{product.data<float>(), 45}};
+      alone.AddStage(stage, kind);
+      EXPECT_TRUE(test::Close(together, alone.Packed(isa), test::Exact()))
+          << IsaName(isa) << " stage " << op;
+    }
+  }
+}
+
+TEST(Gemm, ARowHasTheSameBitsAloneAndInAnyBatch) {
+  for (const Isa isa : Isas()) {
+    for (const int64_t n : {7, 64, 200}) {
+      Case batch(37, n, 129);
+      batch.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
+      batch.AddStage(EpilogueOp::kTanh, OperandKind::kNone);
+      const Tensor whole = batch.Packed(isa);
+      for (int64_t row = 0; row < 37; ++row) {
+        Case single(1, n, 129);
+        single.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
+        single.AddStage(EpilogueOp::kTanh, OperandKind::kNone);
+        single.a = batch.a.Rows(row, row + 1);
+        ASSERT_TRUE(test::Close(single.Packed(isa), whole.Rows(row, row + 1), test::Exact()))
+            << IsaName(isa) << " row " << row;
+      }
+    }
+  }
+}
+
+TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
+  for (const Isa isa : Isas()) {
+    Case sum(131, 517, 83);
+    sum.AddStage(EpilogueOp::kAdd, OperandKind::kFull);
+    const Tensor one = sum.Packed(isa);
+    for (const int threads : {2, 4}) {
+      EXPECT_TRUE(test::Close(sum.Packed(isa, *MakeThreadParallel(threads)), one, test::Exact()));
+    }
+  }
+}
+
+TEST(Gemm, PackingReadsTransposedAndScaledSources) {
+  for (const Isa isa : Isas()) {
+    const Tensor b = test::RandomFloats({19, 45}, 5);  // n x k in memory
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(isa, 45, 19)});
+    PackB(isa, {45, 19, {b.data<float>(), 1, 45}, 2.5f}, packed.mutable_data<float>(),
+          SequentialParallel());
+    Case sum(5, 19, 45);
+    Gemm(isa, sum.Problem(), packed.data<float>(), SequentialParallel());
+    const Tensor actual = sum.c;
+    GemmReference(sum.Problem(), {b.data<float>(), 1, 45}, 2.5f);
+    EXPECT_TRUE(test::Close(actual, sum.c, test::Reduction(45)));
+  }
+}
+
+TEST(Gemm, NoRowsOrNoColumnsIsNothingToDo) {
+  for (const Isa isa : Isas()) {
+    Case no_rows(0, 5, 3);
+    EXPECT_EQ(no_rows.Packed(isa).elements(), 0);
+    Case no_columns(5, 0, 3);
+    EXPECT_EQ(no_columns.Packed(isa).elements(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::kernels
