@@ -87,7 +87,11 @@ struct Node {
   std::string op_type;
   int opset = 0;  // version of `domain` that the model imports
   Attributes attributes;
-  std::vector<ValueId> inputs;          // kNoValue where omitted
+  // kNoValue where omitted. The last `captures` of them are not in the file: they are the values of
+  // this graph that the bodies among the attributes read, for each body in the order of attribute
+  // names (and of a list's elements) as many as its Graph::captures counts.
+  std::vector<ValueId> inputs;
+  int captures = 0;
   std::vector<ValueId> outputs;         // kNoValue where omitted
   std::vector<EpilogueStage> epilogue;  // in order of application
   std::shared_ptr<const NodeOp> op;     // set when the operator has been resolved
@@ -98,6 +102,10 @@ class Graph {
  public:
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
+  // How many of the last inputs() are not formal inputs of this body but values of the graph around
+  // it, handed over by the node that has the body (Node::captures). 0 for the graph of a model.
+  int captures() const { return captures_; }
+  void set_captures(int captures) { captures_ = captures; }
 
   // Live nodes, in an order in which every value is defined before it is read, provided that Sort()
   // was called since the last change; CHECKs that none was removed since.
@@ -153,6 +161,7 @@ class Graph {
   void DropUse(ValueId value, Use use);
 
   std::string name_;
+  int captures_ = 0;
   std::vector<std::optional<Node>> nodes_;
   std::vector<Value> values_;
   std::vector<NodeId> order_;

@@ -7,7 +7,32 @@
 namespace tandem::graph {
 namespace {
 
+struct CaptureCount {
+  int operator()(const std::shared_ptr<const Graph>& body) const { return body->captures(); }
+  int operator()(const std::vector<std::shared_ptr<const Graph>>& bodies) const {
+    int sum = 0;
+    for (const std::shared_ptr<const Graph>& body : bodies) sum += body->captures();
+    return sum;
+  }
+  template <typename T>
+  int operator()(const T&) const {
+    return 0;
+  }
+};
+
+Status VerifyCaptures(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  int captures = 0;
+  for (const auto& [name, value] : node.attributes) captures += std::visit(CaptureCount(), value);
+  if (node.captures == captures && captures <= static_cast<int>(node.inputs.size())) {
+    return absl::OkStatus();
+  }
+  return Internal("{} hands over {} values where its bodies read {}", Describe(graph, id),
+                  node.captures, captures);
+}
+
 Status VerifyNode(const Graph& graph, NodeId id, const absl::flat_hash_set<ValueId>& defined) {
+  RETURN_IF_ERROR(VerifyCaptures(graph, id));
   const Node& node = graph.node(id);
   for (size_t port = 0; port < node.inputs.size(); ++port) {
     const ValueId input = node.inputs[port];

@@ -15,7 +15,7 @@ std::string Range(int min, int max, std::string_view what) {
 }
 
 Status CheckArity(const graph::Node& node, const OpEntry& entry) {
-  const auto inputs = static_cast<int>(node.inputs.size());
+  const int inputs = static_cast<int>(node.inputs.size()) - node.captures;
   const auto outputs = static_cast<int>(node.outputs.size());
   if (inputs < entry.min_inputs || inputs > entry.max_inputs) {
     return InvalidArgument("it has {} inputs where {} are expected", inputs,

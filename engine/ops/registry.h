@@ -23,7 +23,8 @@ class NodeReader {
   const graph::Node& node() const { return node_; }
   int opset() const { return node_.opset; }
   bool has(std::string_view name) const;
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  // Without the values that bodies capture.
+  int inputs() const { return static_cast<int>(node_.inputs.size()) - node_.captures; }
   bool has_input(int port) const;
 
   int64_t Int(std::string_view name, int64_t fallback);

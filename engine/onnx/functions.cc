@@ -1,0 +1,109 @@
+#include "engine/onnx/functions.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/container/flat_hash_set.h"
+#include "engine/onnx/import.h"
+#include "engine/onnx/unknown_fields.h"
+
+namespace tandem::onnx_import {
+namespace {
+
+Status CheckDistinct(const google::protobuf::RepeatedPtrField<std::string>& names,
+                     std::string_view what) {
+  absl::flat_hash_set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) return InvalidArgument("an {} has no name", what);
+    if (!seen.insert(name).second) return InvalidArgument("{} '{}' is listed twice", what, name);
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Function> MakeFunction(const ::onnx::FunctionProto& proto, const Opsets& model_opsets) {
+  Function function;
+  function.proto = &proto;
+  ASSIGN_OR_RETURN(function.opsets, DecodeOpsets(proto.opset_import()));
+  function.opsets.insert(model_opsets.begin(), model_opsets.end());
+  RETURN_IF_ERROR(CheckDistinct(proto.input(), "input"));
+  RETURN_IF_ERROR(CheckDistinct(proto.output(), "output"));
+  RETURN_IF_ERROR(CheckDistinct(proto.attribute(), "attribute"));
+  ASSIGN_OR_RETURN(function.defaults, DefaultAttributes(proto));
+  absl::flat_hash_set<std::string_view> names(proto.attribute().begin(), proto.attribute().end());
+  for (const ::onnx::AttributeProto& attribute : function.defaults) {
+    if (attribute.name().empty()) return InvalidArgument("an attribute has no name");
+    if (!names.insert(attribute.name()).second) {
+      return InvalidArgument("attribute '{}' is listed twice", attribute.name());
+    }
+    if (!attribute.ref_attr_name().empty()) {
+      return InvalidArgument("the default of attribute '{}' refers to an attribute",
+                             attribute.name());
+    }
+  }
+  return function;
+}
+
+}  // namespace
+
+std::string NormalDomain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string() : std::string(domain);
+}
+
+StatusOr<Opsets> DecodeOpsets(
+    const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
+  Opsets opsets;
+  for (const ::onnx::OperatorSetIdProto& import : imports) {
+    const std::string domain = NormalDomain(import.domain());
+    const int64_t newest = domain.empty() ? kNewestOpset : std::numeric_limits<int>::max();
+    if (import.version() < 1 || import.version() > newest) {
+      return InvalidArgument("opset {} of domain '{}' is imported; versions 1 to {} are known",
+                             import.version(), import.domain(), newest);
+    }
+    const auto version = static_cast<int>(import.version());
+    const auto [known, added] = opsets.emplace(domain, version);
+    if (!added && known->second != version) {
+      return InvalidArgument("domain '{}' is imported in versions {} and {}", import.domain(),
+                             known->second, version);
+    }
+  }
+  return opsets;
+}
+
+bool Function::HasAttribute(std::string_view name) const {
+  return std::ranges::find(proto->attribute(), name) != proto->attribute().end() ||
+         std::ranges::any_of(defaults, [&](const ::onnx::AttributeProto& attribute) {
+           return attribute.name() == name;
+         });
+}
+
+std::string Describe(const Function& function) {
+  const ::onnx::FunctionProto& proto = *function.proto;
+  std::string text = proto.domain() + (proto.domain().empty() ? "" : ".") + proto.name();
+  const std::string overload = OverloadOf(proto);
+  return overload.empty() ? text : text + ":" + overload;
+}
+
+StatusOr<FunctionTable> FunctionTable::Make(const ::onnx::ModelProto& model, const Opsets& opsets) {
+  FunctionTable table;
+  for (const ::onnx::FunctionProto& proto : model.functions()) {
+    if (proto.name().empty()) return InvalidArgument("a function has no name");
+    StatusOr<Function> function = MakeFunction(proto, opsets);
+    if (!function.ok()) {
+      return Annotate(function.status(), fmt::format("function '{}'", proto.name()));
+    }
+    auto key = std::make_tuple(NormalDomain(proto.domain()), proto.name(), OverloadOf(proto));
+    if (!table.functions_.emplace(std::move(key), *std::move(function)).second) {
+      return InvalidArgument("function '{}' is defined twice", proto.name());
+    }
+  }
+  return table;
+}
+
+const Function* FunctionTable::Find(const ::onnx::NodeProto& node) const {
+  if (functions_.empty()) return nullptr;
+  const auto found =
+      functions_.find({NormalDomain(node.domain()), node.op_type(), OverloadOf(node)});
+  return found == functions_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tandem::onnx_import
