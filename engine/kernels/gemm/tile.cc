@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/gemm/tile.cc"
 #include "hwy/foreach_target.h"  // before every other Highway header
 #include "engine/kernels/gemm/tile.h"
-#include "engine/kernels/math-inl.h"
+#include "engine/kernels/epilogue-inl.h"
 #include "engine/kernels/simd.h"
 // clang-format on
 
@@ -12,8 +12,8 @@ namespace tandem::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+using D = FloatTag;
+using V = FloatVec;
 
 #if HWY_TARGET == HWY_AVX3
 constexpr int kMaxRows = 14;  // 28 sums, 2 of B and 1 of A in 32 registers
@@ -26,37 +26,11 @@ constexpr int kVectors = 2;  // of one panel
 constexpr int64_t kLanes = HWY_LANES(float);
 constexpr int64_t kPanelColumns = kVectors * kLanes;
 
-// Access to whole vectors, or to the first `count` lanes.
-struct Whole {
-  HWY_INLINE V Load(const float* p) const { return hn::LoadU(D(), p); }
-  HWY_INLINE void Store(V v, float* p) const { hn::StoreU(v, D(), p); }
-};
-struct First {
-  int64_t count;
-  HWY_INLINE V Load(const float* p) const {
-    return hn::MaskedLoad(hn::FirstN(D(), static_cast<size_t>(count)), D(), p);
-  }
-  HWY_INLINE void Store(V v, float* p) const {
-    hn::BlendedStore(v, hn::FirstN(D(), static_cast<size_t>(count)), D(), p);
-  }
-};
-
 template <class Access>
-HWY_INLINE V LoadOperand(const Tile& tile, size_t index, int64_t row, int64_t column,
-                         Access access) {
-  const EpilogueOperand& operand = tile.operands[index];
-  switch ((*tile.epilogue)[index].kind) {
-    case OperandKind::kNone:
-      break;
-    case OperandKind::kScalar:
-      return hn::Set(D(), operand.data[0]);
-    case OperandKind::kColumn:
-      return access.Load(operand.data + tile.column + column);
-    case OperandKind::kFull:
-      return access.Load(operand.data + (tile.row + row) * operand.row_stride + tile.column +
-                         column);
-  }
-  return hn::Zero(D());
+HWY_INLINE V LoadTileOperand(const Tile& tile, size_t index, int64_t row, int64_t column,
+                             Access access) {
+  return LoadOperand((*tile.epilogue)[index], tile.operands[index], tile.row + row,
+                     tile.column + column, access);
 }
 
 // Stages from `first` on, on sums that lie in C.
@@ -66,7 +40,7 @@ HWY_NOINLINE void FinishVector(const Tile& tile, size_t first, int64_t row, int6
   float* c = tile.c + row * tile.c_row_stride + column;
   V x = access.Load(c);
   for (size_t i = first; i < tile.epilogue->size(); ++i) {
-    x = ApplyStage(D(), (*tile.epilogue)[i], x, LoadOperand(tile, i, row, column, access));
+    x = ApplyStage(D(), (*tile.epilogue)[i], x, LoadTileOperand(tile, i, row, column, access));
   }
   access.Store(x, c);
 }
@@ -106,7 +80,7 @@ HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Sums<kRows
   for (size_t i = 0; i < tile.epilogue->size(); ++i) {
     const EpilogueStage& stage = (*tile.epilogue)[i];
     const auto operand = [&](int r, int j) HWY_ATTR {
-      return LoadOperand(tile, i, r, column + j * kLanes, whole);
+      return LoadTileOperand(tile, i, r, column + j * kLanes, whole);
     };
     if (stage.op == EpilogueOp::kAdd && stage.kind == OperandKind::kColumn) {
       const float* bias = tile.operands[i].data + tile.column + column;
