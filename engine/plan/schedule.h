@@ -1,0 +1,43 @@
+// When tasks run: a tree of sequences and forks. Tasks that every path passes cut the graph into
+// segments; what falls apart within a segment are independent branches ("towers"), of any number,
+// which fork when at least two are worth it. Branches are cut in the same way, so forks nest.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tandem::plan {
+
+using TaskIndex = int32_t;
+
+// Either one task, or a fork whose branches (indices of blocks) may run at the same time.
+struct ScheduleItem {
+  TaskIndex task = -1;
+  std::vector<int> branches;
+  bool is_fork() const { return !branches.empty(); }
+};
+
+// Items run in order.
+struct Block {
+  int parent = -1;       // the block that forks into this one
+  int parent_item = -1;  // and its item
+  std::vector<ScheduleItem> items;
+};
+
+struct Schedule {
+  std::vector<Block> blocks;  // 0 is where a run starts
+  int forks() const;
+};
+
+// What scheduling needs of a task. Tasks are given in topological order.
+struct TaskNode {
+  std::vector<TaskIndex> predecessors;
+  double seconds = 0;  // estimated for one item
+};
+
+// Branches cheaper than `fork_gate_seconds` are not worth a fork; infinity never forks.
+Schedule BuildSchedule(std::span<const TaskNode> tasks, double fork_gate_seconds);
+
+}  // namespace tandem::plan
