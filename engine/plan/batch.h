@@ -1,0 +1,26 @@
+// Which axis of each value carries the batch, and whether items of different requests may share a
+// run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace tandem::plan {
+
+struct BatchAnalysis {
+  // Every input and output has the batch as axis 0 and no operator on the way mixes items.
+  bool joinable = false;
+  std::string reason;  // why not
+  // Every input and output has extent 1 on axis 0: a batch is as many runs.
+  bool fixed_at_one = false;
+  // By value of the graph: the batch axis, or nothing for what all items share.
+  std::vector<std::optional<int>> axes;
+};
+
+// `graph` must be resolved and inferred.
+BatchAnalysis AnalyzeBatch(const graph::Graph& graph);
+
+}  // namespace tandem::plan

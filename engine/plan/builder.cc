@@ -1,0 +1,332 @@
+// From an optimized graph to a plan: values in their layouts, conversions where they meet, kernels,
+// packs, and the schedule.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <compare>
+#include <map>
+#include <set>
+
+#include "engine/base/check.h"
+#include "engine/ops/evaluate.h"
+#include "engine/ops/registry.h"
+#include "engine/plan/bind.h"
+#include "engine/plan/layouts.h"
+#include "engine/plan/plan.h"
+
+namespace tandem::plan {
+namespace {
+
+// One item on one core, for the cost gate only: orders of magnitude decide there.
+constexpr double kMultiplyAddsPerSecond = 40e9;
+constexpr double kBytesPerSecond = 10e9;
+
+// The concrete shape for an estimate: open extents count as 1.
+Shape EstimatedShape(const ops::ValueFacts& facts) {
+  Shape shape;
+  if (!facts.dims) return shape;
+  for (const graph::Dim& dim : *facts.dims) shape.Append(dim.is_number() ? dim.number() : 1);
+  return shape;
+}
+
+class Builder {
+ public:
+  Builder(const graph::Graph& graph, const PlanOptions& options, graph::ConstantStore& constants,
+          PackStore& packs)
+      : graph_(graph), options_(options), constants_(constants), packs_(packs) {}
+
+  StatusOr<std::unique_ptr<Plan>> Build() {
+    layouts_ = AssignLayouts(graph_);
+    for (const graph::ValueId id : graph_.inputs()) AddInput(id);
+    for (const graph::NodeId id : graph_.order()) {
+      const Status added = AddNode(id);
+      if (!added.ok()) errors_.push_back(added);
+    }
+    if (!errors_.empty()) return AllErrors();
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) RETURN_IF_ERROR(AddOutput(i));
+    FinishValues();
+    AddSchedule();
+    plan_->batch = AnalyzeBatch(graph_);
+    return std::move(plan_);
+  }
+
+ private:
+  // The rank matters for channels-last constants only, which are padded to it; 0 for all else.
+  struct Key {
+    graph::ValueId id;
+    Layout layout;
+    size_t rank = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Status AllErrors() const {
+    std::vector<std::string_view> texts;
+    for (const Status& error : errors_) texts.push_back(Message(error));
+    return MakeStatus(errors_.front().code(), fmt::format("{}", fmt::join(texts, "; ")));
+  }
+
+  PlanValue& At(ValueIndex index) { return plan_->values[static_cast<size_t>(index)]; }
+
+  ValueIndex AddValue(graph::ValueId id, Layout layout, size_t rank = 0) {
+    const graph::Value& value = graph_.value(id);
+    PlanValue added;
+    added.name = value.name;
+    added.dtype = value.type.dtype;
+    added.dims = value.type.dims;
+    added.layout = layout;
+    plan_->values.push_back(std::move(added));
+    const auto index = static_cast<ValueIndex>(plan_->values.size() - 1);
+    index_[{id, layout, rank}] = index;
+    return index;
+  }
+
+  void AddInput(graph::ValueId id) {
+    const graph::Value& value = graph_.value(id);
+    if (value.constant != nullptr) return;  // a default that no request replaces in this plan
+    plan_->inputs.push_back(AddValue(id, Layout::kNative));
+    plan_->input_names.push_back(value.name);
+  }
+
+  // The value in `layout`: as it is, or through a conversion that is made once.
+  StatusOr<ValueIndex> ValueIn(graph::ValueId id, Layout layout, size_t rank) {
+    const graph::Value& value = graph_.value(id);
+    if (value.constant == nullptr || layout == Layout::kNative) rank = 0;
+    const auto known = index_.find({id, layout, rank});
+    if (known != index_.end()) return known->second;
+    if (value.constant != nullptr) return ConstantIn(id, layout, rank);
+    const Layout written = layout == Layout::kNative ? Layout::kChannelsLast : Layout::kNative;
+    const auto source = index_.find({id, written, 0});
+    CHECK(source != index_.end(), "value '{}' is read before it is written", value.name);
+    const ValueIndex from = source->second;
+    const ValueIndex to = AddValue(id, layout);
+    RETURN_IF_ERROR(AddConversion(from, to));
+    return to;
+  }
+
+  // A constant in `layout`, seen with `rank` axes (ones are put in front).
+  StatusOr<ValueIndex> ConstantIn(graph::ValueId id, Layout layout, size_t rank) {
+    const graph::ConstantRef native = graph_.value(id).constant;
+    if (layout == Layout::kNative) {
+      const ValueIndex index = AddValue(id, layout);
+      At(index).constant = native;
+      return index;
+    }
+    Shape shape;
+    const Shape& own = native->view().shape();
+    for (size_t axis = static_cast<size_t>(own.rank()); axis < rank; ++axis) shape.Append(1);
+    for (const int64_t extent : own.dims()) shape.Append(extent);
+    ASSIGN_OR_RETURN(Tensor moved, ToChannelsLast(native->tensor().Reshaped(shape)));
+    const ValueIndex index = AddValue(id, layout, rank);
+    At(index).constant = constants_.Intern(std::move(moved));
+    At(index).dims = graph::ToDims(shape);
+    return index;
+  }
+
+  // The elements of `tensor` in channels-last order, as a native tensor of the physical shape.
+  StatusOr<Tensor> ToChannelsLast(const Tensor& tensor) const {
+    const int rank = tensor.shape().rank();
+    std::vector<int64_t> perm = {0};
+    for (int axis = 2; axis < rank; ++axis) perm.push_back(axis);
+    perm.push_back(1);
+    graph::Node node;
+    node.op_type = "Transpose";
+    node.opset = 13;
+    node.attributes["perm"] = perm;
+    node.inputs = {0};
+    node.outputs = {1};
+    ASSIGN_OR_RETURN(node.op, ops::ParseNode(node));
+    ASSIGN_OR_RETURN(std::vector<Tensor> moved,
+                     ops::Evaluate(node, {tensor}, options_.isa, SequentialParallel()));
+    return std::move(moved[0]);
+  }
+
+  ops::ValueFacts FactsOf(ValueIndex index) const {
+    if (index == kOmitted) return {};
+    const PlanValue& value = plan_->values[static_cast<size_t>(index)];
+    if (value.constant != nullptr && value.layout == Layout::kNative) {
+      return ops::FactsOf(value.constant->tensor());
+    }
+    ops::ValueFacts facts;
+    facts.dtype = value.dtype;
+    facts.dims = value.dims;
+    return facts;
+  }
+
+  Status AddConversion(ValueIndex from, ValueIndex to) {
+    graph::Node node;
+    node.domain = "tandem";
+    node.op_type = "ConvertLayout";
+    node.opset = 1;
+    node.inputs = {0};
+    node.outputs = {1};
+    ASSIGN_OR_RETURN(node.op, ops::ParseNode(node));
+    Task task;
+    task.name = fmt::format("'{}' to {}", At(to).name, LayoutName(At(to).layout));
+    task.node = std::move(node);
+    task.inputs = {from};
+    task.outputs = {to};
+    if (SpatialIsOne(At(to))) {
+      AddView(std::move(task));
+      return absl::OkStatus();
+    }
+    return AddBound(std::move(task));
+  }
+
+  // Both layouts are the same memory when there is one pixel or one channel.
+  static bool SpatialIsOne(const PlanValue& value) {
+    const graph::Dim spatial =
+        graph::Product(*value.dims, 2, static_cast<int>(value.dims->size()));
+    const graph::Dim channels = (*value.dims)[1];
+    return (spatial.is_number() && spatial.number() == 1) ||
+           (channels.is_number() && channels.number() == 1);
+  }
+
+  Status AddNode(graph::NodeId id) {
+    const graph::Node& node = graph_.node(id);
+    const std::string name = graph::Describe(graph_, id);
+    const auto annotate = [&name](const Status& status) { return Annotate(status, name); };
+    Task task;
+    task.name = node.origin.empty() ? name : fmt::format("{} [{}]", name, node.origin);
+    task.node = node;
+    const graph::ValueId result = node.outputs.empty() ? graph::kNoValue : node.outputs[0];
+    const size_t rank = result != graph::kNoValue && graph_.value(result).type.dims
+                            ? graph_.value(result).type.dims->size()
+                            : 0;
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      ValueIndex input = kOmitted;
+      if (node.inputs[port] != graph::kNoValue) {
+        const Layout layout = layouts_.reads[static_cast<size_t>(id)][port];
+        StatusOr<ValueIndex> found = ValueIn(node.inputs[port], layout, rank);
+        if (!found.ok()) return annotate(found.status());
+        input = *found;
+      }
+      task.inputs.push_back(input);
+    }
+    for (const graph::ValueId output : node.outputs) {
+      task.outputs.push_back(output == graph::kNoValue
+                                 ? kOmitted
+                                 : AddValue(output, layouts_.values[static_cast<size_t>(output)]));
+    }
+    if (ops::OpOf(node).traits().view) {
+      AddView(std::move(task));
+      return absl::OkStatus();
+    }
+    return annotate(AddBound(std::move(task)));
+  }
+
+  void AddView(Task task) {
+    const ValueIndex source = task.inputs[0];
+    const ValueIndex root = At(source).view_of == kOmitted ? source : At(source).view_of;
+    At(task.outputs[0]).view_of = root;
+    task.kernel = "view";
+    task.packed.assign(task.inputs.size(), false);
+    Push(std::move(task));
+  }
+
+  Status AddBound(Task task) {
+    BindRequest request;
+    request.node = &task.node;
+    request.isa = options_.isa;
+    for (const ValueIndex input : task.inputs) {
+      request.inputs.push_back(FactsOf(input));
+      request.input_layouts.push_back(input == kOmitted ? Layout::kNative : At(input).layout);
+      request.constants.push_back(input == kOmitted ? nullptr : At(input).constant);
+    }
+    for (const ValueIndex output : task.outputs) {
+      request.outputs.push_back(FactsOf(output));
+      request.output_layouts.push_back(output == kOmitted ? Layout::kNative : At(output).layout);
+    }
+    PlanBindContext context(request, packs_);
+    ASSIGN_OR_RETURN(task.step, ops::OpOf(task.node).Bind(context));
+    task.kernel = task.step->kernel();
+    task.packed = context.packed();
+    for (const ops::PackRef& pack : context.packs()) {
+      if (std::ranges::find(plan_->packs, pack) == plan_->packs.end()) plan_->packs.push_back(pack);
+    }
+    task.seconds = EstimateSeconds(task, request);
+    Push(std::move(task));
+    return absl::OkStatus();
+  }
+
+  static double EstimateSeconds(const Task& task, const BindRequest& request) {
+    std::vector<Shape> inputs, outputs;
+    for (const ops::ValueFacts& facts : request.inputs) inputs.push_back(EstimatedShape(facts));
+    for (const ops::ValueFacts& facts : request.outputs) outputs.push_back(EstimatedShape(facts));
+    const ops::StepShapes shapes{inputs, outputs, 1};
+    const DType dtype = request.outputs.empty() ? DType::kUndefined : request.outputs[0].dtype;
+    const ops::Cost cost = ops::OpOf(task.node).EstimateCost(shapes, dtype);
+    return cost.multiply_adds / kMultiplyAddsPerSecond + cost.bytes / kBytesPerSecond;
+  }
+
+  void Push(Task task) {
+    const auto index = static_cast<TaskIndex>(plan_->tasks.size());
+    for (const ValueIndex output : task.outputs) {
+      if (output != kOmitted) At(output).def = index;
+    }
+    plan_->tasks.push_back(std::move(task));
+  }
+
+  Status AddOutput(size_t i) {
+    const graph::ValueId id = graph_.outputs()[i];
+    ASSIGN_OR_RETURN(const ValueIndex index, ValueIn(id, Layout::kNative, 0));
+    At(index).is_output = true;
+    plan_->outputs.push_back(index);
+    plan_->output_names.push_back(graph_.output_names()[i]);
+    return absl::OkStatus();
+  }
+
+  // Readers of every value; constants that only packs were made of are let go.
+  void FinishValues() {
+    std::vector<bool> read_native(plan_->values.size(), false);
+    for (size_t t = 0; t < plan_->tasks.size(); ++t) {
+      const Task& task = plan_->tasks[t];
+      for (size_t port = 0; port < task.inputs.size(); ++port) {
+        if (task.inputs[port] == kOmitted) continue;
+        At(task.inputs[port]).readers.push_back(static_cast<TaskIndex>(t));
+        if (!task.packed[port]) read_native[static_cast<size_t>(task.inputs[port])] = true;
+      }
+    }
+    std::set<const graph::Constant*> counted;
+    for (size_t v = 0; v < plan_->values.size(); ++v) {
+      PlanValue& value = plan_->values[v];
+      if (value.constant == nullptr) continue;
+      if (!read_native[v] && !value.is_output) {
+        value.constant = nullptr;
+      } else if (counted.insert(value.constant.get()).second) {
+        plan_->constant_bytes += value.constant->view().byte_size();
+      }
+    }
+    for (const ops::PackRef& pack : plan_->packs) plan_->pack_bytes += pack->buffer.size();
+  }
+
+  void AddSchedule() {
+    std::vector<TaskNode> nodes(plan_->tasks.size());
+    for (size_t t = 0; t < nodes.size(); ++t) {
+      nodes[t].seconds = plan_->tasks[t].seconds;
+      for (const ValueIndex input : plan_->tasks[t].inputs) {
+        if (input != kOmitted && At(input).def >= 0) {
+          nodes[t].predecessors.push_back(At(input).def);
+        }
+      }
+    }
+    plan_->schedule = BuildSchedule(nodes, options_.fork_gate_seconds);
+  }
+
+  const graph::Graph& graph_;
+  const PlanOptions& options_;
+  graph::ConstantStore& constants_;
+  PackStore& packs_;
+  Layouts layouts_;
+  std::map<Key, ValueIndex> index_;
+  std::vector<Status> errors_;
+  std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
+                                          graph::ConstantStore& constants, PackStore& packs) {
+  return Builder(graph, options, constants, packs).Build();
+}
+
+}  // namespace tandem::plan

@@ -1,0 +1,102 @@
+#include "engine/plan/layouts.h"
+
+#include "engine/ops/operator.h"
+
+namespace tandem::plan {
+namespace {
+
+bool IsImage(const graph::Value& value) { return value.type.dims && value.type.dims->size() >= 3; }
+
+bool IsOneElement(const graph::Value& value) {
+  const std::optional<Shape> shape =
+      value.type.dims ? graph::ToShape(*value.type.dims) : std::nullopt;
+  return shape && shape->elements() == 1;
+}
+
+class Assignment {
+ public:
+  explicit Assignment(const graph::Graph& graph) : graph_(graph) {
+    layouts_.values.assign(static_cast<size_t>(graph.value_limit()), Layout::kNative);
+    layouts_.reads.resize(static_cast<size_t>(graph.node_limit()));
+  }
+
+  Layouts Run() {
+    for (const graph::NodeId id : graph_.order()) Assign(id);
+    return std::move(layouts_);
+  }
+
+ private:
+  void Assign(graph::NodeId id) {
+    const graph::Node& node = graph_.node(id);
+    std::vector<Layout>& reads = layouts_.reads[static_cast<size_t>(id)];
+    reads.assign(node.inputs.size(), Layout::kNative);
+    const graph::ValueId result = node.outputs.empty() ? graph::kNoValue : node.outputs[0];
+    if (result == graph::kNoValue || node.inputs.empty() || node.inputs[0] == graph::kNoValue) {
+      return;
+    }
+    switch (ops::OpOf(node).traits().layout) {
+      case ops::LayoutRule::kNative:
+        return;
+      case ops::LayoutRule::kAny:
+        for (size_t port = 0; port < reads.size(); ++port) reads[port] = LayoutOf(node, port);
+        return;
+      case ops::LayoutRule::kChannelsLast:
+        if (!IsImage(graph_.value(node.inputs[0])) || !IsImage(graph_.value(result))) return;
+        reads[0] = Layout::kChannelsLast;
+        break;
+      case ops::LayoutRule::kFollow:
+        if (!FollowsChannelsLast(node, reads)) return;
+        break;
+    }
+    layouts_.values[static_cast<size_t>(result)] = Layout::kChannelsLast;
+    // A fused operand as large as the result lies as the result does.
+    for (const graph::EpilogueStage& stage : node.epilogue) {
+      if (stage.operand < 0) continue;
+      const auto port = static_cast<size_t>(stage.operand);
+      const graph::Value& operand = graph_.value(node.inputs[port]);
+      if (IsImage(operand) && operand.type.dims->size() == graph_.value(result).type.dims->size()) {
+        reads[port] = Layout::kChannelsLast;
+      }
+    }
+  }
+
+  Layout LayoutOf(const graph::Node& node, size_t port) const {
+    const graph::ValueId id = node.inputs[port];
+    return id == graph::kNoValue ? Layout::kNative : layouts_.values[static_cast<size_t>(id)];
+  }
+
+  // True, with `reads` set, when one operand is channels-last and all others can be brought there.
+  bool FollowsChannelsLast(const graph::Node& node, std::vector<Layout>& reads) const {
+    const graph::Value& result = graph_.value(node.outputs[0]);
+    if (!IsImage(result)) return false;
+    bool wanted = false;
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      const graph::ValueId id = node.inputs[port];
+      if (id == graph::kNoValue) continue;
+      const graph::Value& value = graph_.value(id);
+      if (!value.type.dims) return false;
+      const bool same_rank = value.type.dims->size() == result.type.dims->size();
+      if (!same_rank && value.constant == nullptr && !IsOneElement(value)) return false;
+      wanted |= LayoutOf(node, port) == Layout::kChannelsLast;
+    }
+    if (!wanted) return false;
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      const graph::ValueId id = node.inputs[port];
+      if (id == graph::kNoValue) continue;
+      const graph::Value& value = graph_.value(id);
+      if (value.type.dims->size() == result.type.dims->size() || !IsOneElement(value)) {
+        reads[port] = Layout::kChannelsLast;
+      }
+    }
+    return true;
+  }
+
+  const graph::Graph& graph_;
+  Layouts layouts_;
+};
+
+}  // namespace
+
+Layouts AssignLayouts(const graph::Graph& graph) { return Assignment(graph).Run(); }
+
+}  // namespace tandem::plan

@@ -1,0 +1,78 @@
+// A plan: a model compiled once. Tasks with their kernels bound and weights packed, the layout of
+// every value, and the schedule of independent branches. Immutable and shared by all runs; what
+// depends on concrete shapes is a ShapePlan (shape_plan.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/operator.h"
+#include "engine/optimizer/optimizer.h"
+#include "engine/plan/batch.h"
+#include "engine/plan/pack_store.h"
+#include "engine/plan/schedule.h"
+
+namespace tandem::plan {
+
+using ValueIndex = int32_t;
+inline constexpr ValueIndex kOmitted = -1;
+
+// A value in one layout. A value of the graph that is read in two layouts is two of these.
+struct PlanValue {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  std::optional<graph::DimVector> dims;
+  Layout layout = Layout::kNative;
+  graph::ConstantRef constant;  // its content lies in `layout`; null when only packs are read
+  TaskIndex def = -1;           // -1: an input or a constant
+  std::vector<TaskIndex> readers;
+  ValueIndex view_of = kOmitted;  // same memory as that value, which is no view itself
+  bool is_output = false;
+};
+
+// One step of the plan: a node with its kernel, or a view, which costs nothing.
+struct Task {
+  std::string name;    // as graph::Describe of the node it came from
+  std::string kernel;  // Step::kernel(), or "view"
+  graph::Node node;    // infers shapes; its inputs and outputs are those of the graph
+  std::unique_ptr<const ops::Step> step;  // null for a view
+  std::vector<ValueIndex> inputs;         // by port
+  std::vector<ValueIndex> outputs;        // by port
+  std::vector<bool> packed;               // by input port: the step holds a pack instead
+  double seconds = 0;                     // estimated for one item
+};
+
+struct Plan {
+  std::vector<PlanValue> values;
+  std::vector<Task> tasks;  // every value is defined before it is read
+  std::vector<ValueIndex> inputs;
+  std::vector<ValueIndex> outputs;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  Schedule schedule;
+  BatchAnalysis batch;
+  optimizer::OptimizeReport optimized;
+  std::vector<ops::PackRef> packs;  // all that steps hold, each once
+  size_t constant_bytes = 0;        // of the constants in `values`, each once
+  size_t pack_bytes = 0;
+};
+
+struct PlanOptions {
+  Isa isa = Isa::kReference;
+  // Independent branches that take at least this long run in parallel.
+  double fork_gate_seconds = 20e-6;
+};
+
+// Binds every node of `graph`, which is optimized, resolved and inferred. Unimplemented or
+// InvalidArgument lists every node that has no kernel, not the first one only.
+StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
+                                          graph::ConstantStore& constants, PackStore& packs);
+
+// The plan as text for people.
+std::string Explain(const Plan& plan);
+
+}  // namespace tandem::plan

@@ -1,0 +1,62 @@
+// What a plan needs to know about one set of input shapes: the shape of every value, the place of
+// every buffer in one arena, and the values that follow from shapes alone. Small, immutable, cached
+// per shape signature; it never packs a weight.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/plan/plan.h"
+
+namespace tandem::plan {
+
+// Where the memory of a value is.
+enum class Storage : uint8_t {
+  kInput,     // the caller's tensor
+  kConstant,  // the plan's constant
+  kKnown,     // computed with the shape plan
+  kArena,     // at `offset` of the run's arena
+  kOutput,    // the buffer of graph output `output`
+  kView,      // that of PlanValue::view_of
+  kShared,    // that of `in_place_of`, whose last reader defines this value
+  kDynamic,   // its size depends on data: allocated while running
+  kUnused,    // packed, or computed beforehand and not read
+};
+
+struct ValuePlace {
+  Storage storage = Storage::kUnused;
+  Shape shape;
+  size_t offset = 0;
+  int output = -1;
+  ValueIndex in_place_of = kOmitted;
+};
+
+enum class TaskMode : uint8_t {
+  kRun,      // all shapes known
+  kSkip,     // a view, or known beforehand
+  kDynamic,  // shapes of inputs or outputs appear while running
+};
+
+struct TaskPlace {
+  TaskMode mode = TaskMode::kRun;
+  size_t scratch_offset = 0;
+  size_t scratch_bytes = 0;
+};
+
+struct ShapePlan {
+  std::vector<ValuePlace> values;   // by plan value
+  std::vector<Tensor> known;        // by plan value; valid where storage is kKnown
+  std::vector<TaskPlace> tasks;     // by task
+  std::vector<int> copied_outputs;  // graph outputs whose value lies elsewhere: copied at the end
+  size_t arena_bytes = 0;
+};
+
+// InvalidArgument when the shapes do not fit the model (an operator says why, with its node).
+StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
+                                                          std::span<const Shape> inputs, Isa isa,
+                                                          const Parallel& parallel);
+
+}  // namespace tandem::plan
