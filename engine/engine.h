@@ -56,7 +56,8 @@ struct Port {
   std::string name;
   DType dtype = DType::kUndefined;
   graph::DimVector dims;  // symbols and unknowns where the model leaves the extent open
-  bool optional = false;  // an input with a default
+  bool rank_known = true;  // false: any shape, and dims is empty
+  bool optional = false;   // an input with a default
 };
 
 // What a loaded model says of itself.
@@ -64,11 +65,12 @@ struct ModelInfo {
   std::string producer;  // producer_name and producer_version of the file
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  // True when items of different requests may ride in one run: axis 0 of every input and output is
-  // the batch and no operator mixes items. The reason says why not.
+  // True when items of different requests may ride together: axis 0 of every input and output is the
+  // batch and no operator mixes items. The reason says why not.
   bool joinable = false;
   std::string not_joinable_reason;
-  // Set when the file fixes the batch at 1: several items are then several runs.
+  // Set when the file fixes the batch at 1: any number of items is accepted all the same, and each
+  // is a run of its own.
   bool batch_fixed_at_one = false;
   size_t constant_bytes = 0;  // native constants that some step reads
   size_t pack_bytes = 0;
@@ -152,7 +154,7 @@ class Engine {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // models hold it, too, and may outlive the engine
 };
 
 }  // namespace tandem

@@ -303,6 +303,7 @@ class Builder {
     std::vector<TaskNode> nodes(plan_->tasks.size());
     for (size_t t = 0; t < nodes.size(); ++t) {
       nodes[t].seconds = plan_->tasks[t].seconds;
+      plan_->item_seconds += plan_->tasks[t].seconds;
       for (const ValueIndex input : plan_->tasks[t].inputs) {
         if (input != kOmitted && At(input).def >= 0) {
           nodes[t].predecessors.push_back(At(input).def);

@@ -55,6 +55,7 @@ struct Plan {
   std::vector<std::string> output_names;
   Schedule schedule;
   BatchAnalysis batch;
+  double item_seconds = 0;  // estimated for one item on one thread
   optimizer::OptimizeReport optimized;
   std::vector<ops::PackRef> packs;  // all that steps hold, each once
   size_t constant_bytes = 0;        // of the constants in `values`, each once

@@ -1,0 +1,108 @@
+#include "engine/engine.h"
+
+#include <limits>
+
+#include "engine/model.h"
+#include "engine/onnx/import.h"
+#include "engine/ops/registry.h"
+#include "engine/optimizer/optimizer.h"
+#include "engine/plan/plan.h"
+#include "engine/runtime/arena_pool.h"
+#include "engine/runtime/parallel_tbb.h"
+
+namespace tandem {
+namespace {
+
+std::unique_ptr<Parallel> MakeParallel(int threads) {
+#ifdef TANDEM_TBB
+  return runtime::MakeTbbParallel(threads);
+#else
+  return MakeThreadParallel(threads);
+#endif
+}
+
+optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa isa,
+                                             const Parallel& parallel) {
+  optimizer::OptimizeOptions result;
+  result.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
+  result.fold = {options.fold_growth_bytes, options.model_growth_share, options.model_growth_bytes,
+                 options.fold_live_bytes, options.fold_elements};
+  result.isa = isa;
+  result.parallel = &parallel;
+  return result;
+}
+
+Status CheckStopped(const std::function<bool()>& stopped) {
+  return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
+}
+
+}  // namespace
+
+// Everything models share. Immutable but for the stores, which are thread-safe.
+class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
+ public:
+  explicit Impl(EngineOptions options)
+      : options_(std::move(options)),
+        isa_(options_.prepack ? options_.isa.value_or(DetectIsa()) : Isa::kReference),
+        parallel_(MakeParallel(options_.threads > 0 ? options_.threads : AvailableCpus())) {}
+
+  StatusOr<std::shared_ptr<const Model>> Compile(StatusOr<onnx_import::ImportedModel> imported,
+                                                 const std::function<bool()>& stopped) {
+    RETURN_IF_ERROR(imported.status());
+    graph::Graph& graph = imported->graph;
+    RETURN_IF_ERROR(CheckStopped(stopped));
+    RETURN_IF_ERROR(ops::ResolveAll(graph));
+    RETURN_IF_ERROR(ops::InferAll(graph));
+    // Ports are described as the file has them, before passes replace values.
+    ModelInfo info = DescribePorts(graph, imported->producer);
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report,
+                     optimizer::Optimize(graph, constants_,
+                                         OptimizeOptionsOf(options_, isa_, *parallel_)));
+    RETURN_IF_ERROR(CheckStopped(stopped));
+    plan::PlanOptions plan_options;
+    plan_options.isa = isa_;
+    if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
+    ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
+                     plan::BuildPlan(graph, plan_options, constants_, packs_));
+    plan->optimized = std::move(report);
+    const runtime::SessionOptions session_options{isa_, options_.shape_plans,
+                                                  options_.max_run_bytes};
+    return std::make_shared<const CompiledModel>(
+        std::move(info), std::move(plan), session_options,
+        SharedParts{shared_from_this(), *parallel_, arenas_});
+  }
+
+  const EngineOptions options_;
+  const Isa isa_;
+  const std::unique_ptr<Parallel> parallel_;
+  graph::ConstantStore constants_;
+  plan::PackStore packs_;
+  runtime::ArenaPool arenas_;
+};
+
+Engine::Engine(EngineOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
+
+Engine::~Engine() = default;
+
+StatusOr<std::shared_ptr<const Model>> Engine::Load(const std::string& path,
+                                                    const std::function<bool()>& stopped) const {
+  return impl_->Compile(onnx_import::ImportFile(path, {}, impl_->constants_), stopped);
+}
+
+StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes) const {
+  return impl_->Compile(onnx_import::ImportBytes(bytes, {}, impl_->constants_), {});
+}
+
+int Engine::threads() const { return impl_->parallel_->threads(); }
+
+Isa Engine::isa() const { return impl_->isa_; }
+
+EngineStats Engine::stats() const {
+  const plan::PackStore::Stats packs = impl_->packs_.stats();
+  return {packs.built, packs.shared, impl_->constants_.stats().bytes, packs.bytes,
+          impl_->arenas_.bytes()};
+}
+
+const Parallel& Engine::parallel() const { return *impl_->parallel_; }
+
+}  // namespace tandem

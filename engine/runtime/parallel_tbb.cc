@@ -1,0 +1,48 @@
+#include "engine/runtime/parallel_tbb.h"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+
+namespace tandem::runtime {
+namespace {
+
+class TbbParallel final : public Parallel {
+ public:
+  explicit TbbParallel(int threads) : threads_(threads), arena_(threads) {}
+
+  int threads() const override { return threads_; }
+
+  void For(int64_t n, int64_t grain,
+           absl::FunctionRef<void(int64_t, int64_t)> body) const override {
+    if (n <= 0) return;
+    if (threads_ == 1 || n <= grain) {
+      body(0, n);
+      return;
+    }
+    const int64_t chunk = std::max<int64_t>(1, grain);
+    arena_.execute([&] {
+      // A thread that waits for this loop must not pick up another request's work meanwhile.
+      tbb::this_task_arena::isolate([&] {
+        tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, chunk),
+                          [&](const tbb::blocked_range<int64_t>& range) {
+                            body(range.begin(), range.end());
+                          });
+      });
+    });
+  }
+
+ private:
+  const int threads_;
+  mutable tbb::task_arena arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Parallel> MakeTbbParallel(int threads) {
+  return std::make_unique<TbbParallel>(threads);
+}
+
+}  // namespace tandem::runtime

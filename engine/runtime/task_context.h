@@ -1,0 +1,45 @@
+// What a step sees of the run it is part of.
+#pragma once
+
+#include "engine/ops/step.h"
+#include "engine/runtime/tensor_env.h"
+
+namespace tandem::runtime {
+
+class TaskContext final : public ops::StepContext {
+ public:
+  TaskContext(RunValues& values, const plan::Task& task, std::span<std::byte> scratch,
+              const Parallel& parallel)
+      : values_(values), task_(task), scratch_(scratch), parallel_(parallel) {}
+
+  const TensorView& input(int port) const override {
+    static const TensorView omitted;
+    const auto i = static_cast<size_t>(port);
+    if (i >= task_.inputs.size() || task_.inputs[i] == plan::kOmitted || task_.packed[i]) {
+      return omitted;
+    }
+    return values_.view(task_.inputs[i]);
+  }
+
+  const MutableTensorView& output(int port) const override {
+    static const MutableTensorView omitted;
+    const auto i = static_cast<size_t>(port);
+    if (i >= task_.outputs.size() || task_.outputs[i] == plan::kOmitted) return omitted;
+    return values_.mutable_view(task_.outputs[i]);
+  }
+
+  StatusOr<MutableTensorView> AllocateOutput(int port, const Shape& shape) override {
+    return values_.Allocate(task_.outputs[static_cast<size_t>(port)], shape);
+  }
+
+  std::span<std::byte> scratch() const override { return scratch_; }
+  const Parallel& parallel() const override { return parallel_; }
+
+ private:
+  RunValues& values_;
+  const plan::Task& task_;
+  std::span<std::byte> scratch_;
+  const Parallel& parallel_;
+};
+
+}  // namespace tandem::runtime

@@ -1,0 +1,119 @@
+#include "engine/runtime/tensor_env.h"
+
+#include "engine/base/check.h"
+#include "engine/runtime/task_context.h"
+
+namespace tandem::runtime {
+namespace {
+
+using plan::ValueIndex;
+
+constexpr int64_t kMaxContent = 65536;  // elements of integer tensors that shapes may depend on
+
+// Facts of a value that exists: its shape, and its content where a shape may depend on it.
+ops::ValueFacts FactsOfRun(const RunValues& values, ValueIndex value) {
+  const TensorView& view = values.view(value);
+  ops::ValueFacts facts;
+  facts.dtype = view.dtype();
+  facts.dims = graph::ToDims(view.shape());
+  const bool small = view.shape().rank() <= 1 && view.elements() <= kMaxContent;
+  if (small && view.layout() == Layout::kNative && view.dtype() != DType::kString) {
+    facts = ops::FactsOf(Tensor::Share(nullptr, view.dtype(), view.shape(), view.raw()));
+  }
+  return facts;
+}
+
+// Shapes of a task's outputs from the tensors it reads; outputs whose size the step itself decides
+// are left out.
+StatusOr<std::vector<std::optional<Shape>>> OutputShapes(const RunValues& values,
+                                                         const plan::Task& task) {
+  std::vector<ops::ValueFacts> facts(task.inputs.size());
+  std::vector<const ops::ValueFacts*> inputs;
+  for (size_t port = 0; port < task.inputs.size(); ++port) {
+    const ValueIndex value = task.inputs[port];
+    if (value == plan::kOmitted) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    if (task.packed[port]) {
+      const plan::PlanValue& weight = values.plan().values[static_cast<size_t>(value)];
+      facts[port].dtype = weight.dtype;
+      facts[port].dims = weight.dims;
+    } else {
+      facts[port] = FactsOfRun(values, value);
+    }
+    inputs.push_back(&facts[port]);
+  }
+  ops::InferContext context(task.node, inputs);
+  RETURN_IF_ERROR(ops::OpOf(task.node).Infer(context));
+  std::vector<std::optional<Shape>> shapes;
+  for (const ops::ValueFacts& result : context.results()) shapes.push_back(result.shape());
+  return shapes;
+}
+
+// Runs a task whose shapes appear only now, with memory of its own.
+Status RunDynamic(RunValues& values, const plan::Task& task, const Parallel& parallel) {
+  ASSIGN_OR_RETURN(const std::vector<std::optional<Shape>> shapes, OutputShapes(values, task));
+  if (task.step == nullptr) {
+    CHECK(shapes[0].has_value(), "a view of a known tensor has a known shape");
+    values.ShareDynamic(task.outputs[0], task.inputs[0], *shapes[0]);
+    return absl::OkStatus();
+  }
+  std::vector<Shape> inputs;
+  for (const ValueIndex value : task.inputs) {
+    inputs.push_back(value == plan::kOmitted ? Shape() : values.view(value).shape());
+  }
+  std::vector<Shape> outputs;
+  for (size_t port = 0; port < task.outputs.size(); ++port) {
+    outputs.push_back(shapes[port].value_or(Shape()));
+    const ValueIndex value = task.outputs[port];
+    if (value == plan::kOmitted || !shapes[port]) continue;
+    const plan::ValuePlace& place = values.shape_plan().values[static_cast<size_t>(value)];
+    if (place.storage != plan::Storage::kDynamic) continue;
+    RETURN_IF_ERROR(values.Allocate(value, *shapes[port]).status());
+  }
+  const ops::StepShapes step_shapes{inputs, outputs, parallel.threads()};
+  ASSIGN_OR_RETURN(Buffer scratch, Buffer::Allocate(task.step->ScratchBytes(step_shapes)));
+  TaskContext context(values, task, scratch.bytes(), parallel);
+  return task.step->Run(context);
+}
+
+}  // namespace
+
+Status TensorEnv::Run() const {
+  if (!values_.resolved_) values_.ResolveViews();
+  const plan::Block& block = values_.plan().schedule.blocks[static_cast<size_t>(block_)];
+  for (const plan::ScheduleItem& item : block.items) {
+    RETURN_IF_ERROR(item.is_fork() ? RunFork(item.branches) : RunTask(item.task));
+  }
+  if (block_ == 0) values_.CopyOutputs();
+  return absl::OkStatus();
+}
+
+Status TensorEnv::RunFork(std::span<const int> branches) const {
+  std::vector<Status> results(branches.size());
+  parallel_.For(static_cast<int64_t>(branches.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto branch = static_cast<size_t>(i);
+      results[branch] = Fork(branches[branch]).Run();
+    }
+  });
+  for (const Status& result : results) RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+Status TensorEnv::RunTask(plan::TaskIndex index) const {
+  const plan::Task& task = values_.plan().tasks[static_cast<size_t>(index)];
+  const plan::TaskPlace& place = values_.shape_plan().tasks[static_cast<size_t>(index)];
+  if (place.mode == plan::TaskMode::kSkip) return absl::OkStatus();
+  if (stopped_ && stopped_()) return Cancelled("the run was stopped before {}", task.name);
+  if (place.mode == plan::TaskMode::kDynamic) {
+    return Annotate(RunDynamic(values_, task, parallel_), task.name);
+  }
+  TaskContext context(values_, task,
+                      values_.arena().subspan(place.scratch_offset, place.scratch_bytes),
+                      parallel_);
+  return Annotate(task.step->Run(context), task.name);
+}
+
+}  // namespace tandem::runtime
