@@ -1,13 +1,17 @@
 # A library or test per folder, made of the files that lie there.
 
-# tandem_library(NAME [RECURSE] DEPS...): the .cc files of this folder (RECURSE: and below).
+# tandem_library(NAME [RECURSE] [EXCLUDE FILE...] DEPS...): the .cc files of this folder (RECURSE: and
+# below).
 function(tandem_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "RECURSE" "" "DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "RECURSE" "" "DEPS;EXCLUDE")
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "*.cc")
   else()
     file(GLOB sources CONFIGURE_DEPENDS "*.cc")
   endif()
+  foreach(file IN LISTS ARG_EXCLUDE)
+    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  endforeach()
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC tandem_compiler ${ARG_DEPS})
 endfunction()
