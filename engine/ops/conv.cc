@@ -387,7 +387,7 @@ Status Conv::CheckBias(const InferContext& context, const graph::DimVector* w) c
 }
 
 Status Conv::CheckKernel(std::span<const int64_t> kernel) const {
-  const Dims& declared = attributes_.window.kernel;
+  const std::vector<int64_t>& declared = attributes_.window.kernel;
   if (declared.empty() || std::ranges::equal(declared, kernel)) return absl::OkStatus();
   return InvalidArgument("attribute 'kernel_shape' is {} where W has {}", ToString(Shape(declared)),
                          ToString(Shape(kernel)));
@@ -422,7 +422,7 @@ Status Conv::Infer(InferContext& context) const {
   }
   graph::DimVector out = {(*x)[0], w == nullptr ? graph::Dim() : (*w)[0]};
   if (w != nullptr) RETURN_IF_ERROR(CheckChannels(*x, *w));
-  Dims kernel = attributes_.window.kernel;
+  Dims kernel(attributes_.window.kernel.begin(), attributes_.window.kernel.end());
   if (w != nullptr) {
     const std::optional<Shape> extents = graph::ToShape(graph::DimVector(w->begin() + 2, w->end()));
     if (extents) {

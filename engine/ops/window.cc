@@ -21,7 +21,7 @@ AutoPad ReadAutoPad(NodeReader& reader) {
   return AutoPad::kNotSet;
 }
 
-Dims ReadList(NodeReader& reader, std::string_view name, int64_t least) {
+std::vector<int64_t> ReadList(NodeReader& reader, std::string_view name, int64_t least) {
   const std::vector<int64_t> values = reader.Ints(name);
   for (const int64_t value : values) {
     if (value < least || value > kLargest) {
@@ -30,7 +30,7 @@ Dims ReadList(NodeReader& reader, std::string_view name, int64_t least) {
       return {};
     }
   }
-  return {values.begin(), values.end()};
+  return values;
 }
 
 Status CheckCount(std::string_view name, size_t count, size_t expected) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/graph/dim.h"
@@ -20,10 +21,10 @@ enum class AutoPad : uint8_t { kNotSet, kValid, kSameUpper, kSameLower };
 // 2^31.
 struct WindowAttributes {
   AutoPad auto_pad = AutoPad::kNotSet;
-  Dims kernel;
-  Dims strides;
-  Dims dilations;
-  Dims pads;  // begins of all axes, then ends
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> strides;
+  std::vector<int64_t> dilations;
+  std::vector<int64_t> pads;  // begins of all axes, then ends
   bool ceil_mode = false;
 };
 

@@ -1,0 +1,106 @@
+#include "engine/kernels/pool/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tests/support/random_tensor.h"
+
+namespace tandem::kernels {
+namespace {
+
+struct Case {
+  Pool pool;
+  std::vector<float> in;   // native
+  std::vector<float> out;  // native
+};
+
+// Windows of several kinds on a 1 x height x width input.
+std::vector<Pool> Pools(int64_t channels) {
+  std::vector<Pool> pools;
+  for (const PoolKind kind : {PoolKind::kMax, PoolKind::kAverage, PoolKind::kLp}) {
+    for (const PoolDivisor divisor : {PoolDivisor::kTaps, PoolDivisor::kPadded}) {
+      Pool pool;
+      pool.kind = kind;
+      pool.divisor = divisor;
+      pool.items = 3;
+      pool.channels = channels;
+      pool.axes[1] = {.in = 7, .out = 4, .kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1};
+      pool.axes[2] = {.in = 9, .out = 7, .kernel = 2, .dilation = 3, .pad_begin = 1};
+      pools.push_back(pool);
+      pool.axes[0] = {.in = 4, .out = 2, .kernel = 2, .stride = 2};
+      pool.p = 1;
+      pools.push_back(pool);
+    }
+  }
+  return pools;
+}
+
+TEST(Pool, ChannelsLastHasTheBitsOfTheReferenceOnEveryIsaAndThreadCount) {
+  for (const int64_t channels : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 300}) {
+    for (Pool pool : Pools(channels)) {
+      Tensor in = test::RandomFloats({pool.items * channels * pool.in_spatial()}, 5);
+      in.mutable_data<float>()[in.elements() / 2] = std::numeric_limits<float>::quiet_NaN();
+      in.mutable_data<float>()[0] = -std::numeric_limits<float>::infinity();
+      const int64_t size = pool.items * channels * pool.out_spatial();
+      pool.in = pool.out = {.channel = 1, .spatial = channels};
+      std::vector<float> expected(static_cast<size_t>(size));
+      PoolReference(pool, {DType::kFloat, in.view().raw(), expected.data()}, SequentialParallel());
+      for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+        if (isa > DetectIsa()) continue;
+        for (const int threads : {1, 2, 4}) {
+          std::vector<float> out(static_cast<size_t>(size), -7);
+          PoolChannelsLast(isa, pool, in.data<float>(), out.data(), *MakeThreadParallel(threads));
+          for (size_t i = 0; i < out.size(); ++i) {
+            if (std::isnan(out[i]) && std::isnan(expected[i])) continue;
+            ASSERT_EQ(out[i], expected[i])
+                << IsaName(isa) << " element " << i << " of " << channels << " channels";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Pool, TheReferenceIsTheSameInBothLayouts) {
+  for (Pool pool : Pools(5)) {
+    const int64_t in_spatial = pool.in_spatial();
+    const int64_t out_spatial = pool.out_spatial();
+    const Tensor native = test::RandomFloats({pool.items * 5 * in_spatial}, 9);
+    std::vector<float> last(static_cast<size_t>(native.elements()));
+    for (int64_t n = 0; n < pool.items; ++n) {
+      for (int64_t c = 0; c < 5; ++c) {
+        for (int64_t s = 0; s < in_spatial; ++s) {
+          last[static_cast<size_t>((n * in_spatial + s) * 5 + c)] =
+              native.data<float>()[(n * 5 + c) * in_spatial + s];
+        }
+      }
+    }
+    std::vector<float> out(static_cast<size_t>(pool.items * 5 * out_spatial));
+    std::vector<float> mixed(out.size());
+    pool.in = {.channel = in_spatial, .spatial = 1};
+    pool.out = {.channel = out_spatial, .spatial = 1};
+    PoolReference(pool, {DType::kFloat, native.view().raw(), out.data()}, SequentialParallel());
+    pool.in = {.channel = 1, .spatial = 5};
+    PoolReference(pool, {DType::kFloat, last.data(), mixed.data()}, SequentialParallel());
+    EXPECT_EQ(out, mixed);
+  }
+}
+
+TEST(Pool, TapsLeaveOutThePadding) {
+  const WindowAxis axis{.in = 4, .out = 3, .kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1};
+  const PoolTaps first = TapsOf(axis, 0);
+  EXPECT_EQ(first.begin, 1);
+  EXPECT_EQ(first.end, 3);
+  EXPECT_EQ(first.padded, 3);
+  const PoolTaps last = TapsOf(axis, 2);
+  EXPECT_EQ(last.begin, 0);
+  EXPECT_EQ(last.end, 1);
+  EXPECT_EQ(last.padded, 2);
+}
+
+}  // namespace
+}  // namespace tandem::kernels
