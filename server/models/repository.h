@@ -4,13 +4,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "server/models/served_model.h"
 
