@@ -1,0 +1,72 @@
+#include "server/models/scan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+namespace tandem::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names of the directories in `path`, sorted.
+std::vector<std::string> Directories(const fs::path& path, std::error_code& error) {
+  std::vector<std::string> names;
+  fs::directory_iterator it(path, error);
+  while (!error && it != fs::directory_iterator()) {
+    std::error_code unreadable;  // a dangling link, say: not a directory
+    if (it->is_directory(unreadable)) names.push_back(it->path().filename().string());
+    it.increment(error);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<int64_t> Versions(const fs::path& model) {
+  std::error_code error;
+  std::vector<int64_t> versions;
+  for (const std::string& name : Directories(model, error)) {
+    if (const std::optional<int64_t> version = ParseVersion(name)) versions.push_back(*version);
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+}  // namespace
+
+bool IsModelName(std::string_view name) {
+  constexpr size_t kLongest = 128;
+  if (name.empty() || name.size() > kLongest || name.front() == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+}
+
+std::optional<int64_t> ParseVersion(std::string_view text) {
+  if (text.empty() || text.front() < '1' || text.front() > '9') return std::nullopt;
+  int64_t version = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, version);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return version;
+}
+
+StatusOr<ScanResult> ScanRepository(const std::string& root) {
+  std::error_code error;
+  const std::vector<std::string> names = Directories(root, error);
+  if (error) return NotFound("model repository '{}': {}", root, error.message());
+  ScanResult result;
+  for (const std::string& name : names) {
+    if (name.front() == '.') continue;
+    if (!IsModelName(name)) {
+      result.ignored.push_back(name);
+      continue;
+    }
+    result.models.push_back({name, Versions(fs::path(root) / name)});
+  }
+  return result;
+}
+
+}  // namespace tandem::server
