@@ -17,16 +17,23 @@ function(tandem_library name)
 endfunction()
 
 # tandem_test(NAME DEPS...): every *_test.cc of this folder becomes one program, every TEST in it a
-# ctest.
+# ctest. Without LABELS they are labelled `unit` and built by the target unit_tests: what runs under
+# sanitizers.
 function(tandem_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "DEPS;LABELS")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS "*_test.cc")
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE tandem_compiler tandem_test_support ${ARG_DEPS} GTest::gmock
                                         GTest::gtest_main)
+  if(ARG_LABELS STREQUAL "unit")
+    set_property(GLOBAL APPEND PROPERTY TANDEM_UNIT_TESTS ${name})
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

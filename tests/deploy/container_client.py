@@ -1,0 +1,44 @@
+"""Starts the container's entry point and asks it: digits, health check, user, SIGTERM.
+
+usage: container_client.py RUN, where `RUN COMMAND...` runs a command in the container.
+"""
+import pathlib
+import subprocess
+import sys
+
+import digits
+from daemon import Daemon
+
+
+def process_below(pid, name):
+    """The process id of the descendant of `pid` that runs `name`."""
+    for path in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if pathlib.Path(f"/proc/{path}/comm").read_text().strip() == name:
+            return int(path)
+        found = process_below(int(path), name)
+        if found:
+            return found
+    return None
+
+
+def main():
+    run = sys.argv[1]
+    images, labels = digits.load()
+    with Daemon([run, "tandem"], repository="/models") as daemon:
+        server = process_below(daemon.process.pid, "tandem")
+        assert server, "no process named tandem"
+        status = pathlib.Path(f"/proc/{server}/status").read_text()
+        uids = next(line.split()[1:] for line in status.splitlines() if line.startswith("Uid:"))
+        assert set(uids) == {"1000"}, f"runs as {uids}"
+        subprocess.run([run, "tandem", "health", "--addr", daemon.address], check=True, timeout=60)
+        answers = digits.infer(digits.connect(daemon.address), images[:32]).argmax(axis=1)
+        right = int((answers == labels[:32]).sum())
+        assert right >= 31, f"{right} of 32 digits are right"
+        subprocess.run(["kill", "-TERM", str(server)], check=True)
+        code = daemon.process.wait(60)
+        assert code == 0, f"ended with {code}"
+    print("the container serves")
+
+
+if __name__ == "__main__":
+    main()
