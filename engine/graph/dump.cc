@@ -54,9 +54,12 @@ std::string NodeLine(const Graph& graph, const Node& node) {
   for (const EpilogueStage& stage : node.epilogue) {
     line += fmt::format(" +{}{}", stage.op, AttributesText(stage.attributes));
     if (stage.operand >= 0) {
-      line += "(" + ValueName(graph, node.inputs[static_cast<size_t>(stage.operand)]) + ")";
+      line +=
+          fmt::format("({}{})", ValueName(graph, node.inputs[static_cast<size_t>(stage.operand)]),
+                      stage.operand_is_first ? " first" : "");
     }
   }
+  if (!node.origin.empty()) line += "  // " + node.origin;
   return line + "\n";
 }
 

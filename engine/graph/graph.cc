@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 #include "engine/base/check.h"
 
 namespace tandem::graph {
+namespace {
+
+constexpr int64_t kAtTheEnd = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 std::string ToString(const ValueType& type) {
   switch (type.kind) {
@@ -61,16 +67,6 @@ ValueId Graph::FindValue(std::string_view name) const {
   return found == by_name_.end() ? kNoValue : found->second;
 }
 
-bool Graph::is_output(ValueId id) const {
-  return std::ranges::any_of(value(id).uses,
-                             [](const Use& use) { return use.node == kGraphOutput; });
-}
-
-int Graph::node_uses(ValueId id) const {
-  return static_cast<int>(std::ranges::count_if(
-      value(id).uses, [](const Use& use) { return use.node != kGraphOutput; }));
-}
-
 std::string Graph::UniqueName(std::string_view wanted) const {
   std::string name(wanted.empty() ? "value" : wanted);
   for (int suffix = value_limit(); by_name_.contains(name); ++suffix) {
@@ -112,9 +108,7 @@ void Graph::MarkInput(ValueId id) {
 
 NodeId Graph::AddNode(Node node) {
   const NodeId id = node_limit();
-  for (size_t port = 0; port < node.inputs.size(); ++port) {
-    if (node.inputs[port] != kNoValue) AddUse(node.inputs[port], {id, static_cast<int>(port)});
-  }
+  const std::vector<ValueId> inputs = node.inputs;
   for (size_t port = 0; port < node.outputs.size(); ++port) {
     if (node.outputs[port] == kNoValue) continue;
     Value& output = mutable_value(node.outputs[port]);
@@ -124,23 +118,51 @@ NodeId Graph::AddNode(Node node) {
     output.def_port = static_cast<int>(port);
   }
   nodes_.emplace_back(std::move(node));
+  input_slots_.emplace_back(inputs.size());
+  places_.push_back(kAtTheEnd);
   order_.push_back(id);
+  for (size_t port = 0; port < inputs.size(); ++port) {
+    if (inputs[port] != kNoValue) AddUse(inputs[port], {id, static_cast<int>(port)});
+  }
+  return id;
+}
+
+NodeId Graph::AddNodeAt(Node node, NodeId place) {
+  CHECK(place >= 0 && place < node_limit(), "node {} does not exist", place);
+  const NodeId id = AddNode(std::move(node));
+  places_[static_cast<size_t>(id)] = places_[static_cast<size_t>(place)];
   return id;
 }
 
 void Graph::AddOutput(std::string_view name, ValueId id) {
-  AddUse(id, {kGraphOutput, static_cast<int>(outputs_.size())});
   outputs_.push_back(id);
   output_names_.emplace_back(name);
+  output_slots_.push_back(0);
+  AddUse(id, {kGraphOutput, static_cast<int>(outputs_.size()) - 1});
 }
 
-void Graph::AddUse(ValueId value, Use use) { mutable_value(value).uses.push_back(use); }
+uint32_t& Graph::slot_of(Use use) {
+  const auto port = static_cast<size_t>(use.port);
+  return use.node == kGraphOutput ? output_slots_[port]
+                                  : input_slots_[static_cast<size_t>(use.node)][port];
+}
+
+void Graph::AddUse(ValueId value, Use use) {
+  Value& read = mutable_value(value);
+  slot_of(use) = static_cast<uint32_t>(read.uses.size());
+  read.uses.push_back(use);
+  if (use.node == kGraphOutput) ++read.output_uses;
+}
 
 void Graph::DropUse(ValueId value, Use use) {
-  std::vector<Use>& uses = mutable_value(value).uses;
-  const auto found = std::ranges::find(uses, use);
-  CHECK(found != uses.end(), "value '{}' has no such use", this->value(value).name);
-  uses.erase(found);
+  Value& read = mutable_value(value);
+  const uint32_t slot = slot_of(use);
+  CHECK(slot < read.uses.size() && read.uses[slot] == use, "value '{}' has no such use", read.name);
+  const Use last = read.uses.back();
+  read.uses[slot] = last;
+  slot_of(last) = slot;
+  read.uses.pop_back();
+  if (use.node == kGraphOutput) --read.output_uses;
 }
 
 void Graph::SetInput(NodeId node, int port, ValueId value) {
@@ -153,6 +175,7 @@ void Graph::SetInput(NodeId node, int port, ValueId value) {
 void Graph::AppendInput(NodeId node, ValueId value) {
   std::vector<ValueId>& inputs = mutable_node(node).inputs;
   inputs.push_back(value);
+  input_slots_[static_cast<size_t>(node)].push_back(0);
   if (value != kNoValue) AddUse(value, {node, static_cast<int>(inputs.size()) - 1});
 }
 
@@ -160,6 +183,7 @@ void Graph::ReplaceUses(ValueId from, ValueId to) {
   if (from == to) return;
   const std::vector<Use> uses = std::move(mutable_value(from).uses);
   mutable_value(from).uses.clear();
+  mutable_value(from).output_uses = 0;
   for (const Use& use : uses) {
     if (use.node == kGraphOutput) {
       outputs_[static_cast<size_t>(use.port)] = to;
@@ -170,16 +194,34 @@ void Graph::ReplaceUses(ValueId from, ValueId to) {
   }
 }
 
-void Graph::SetConstant(ValueId id, ConstantRef constant) {
+void Graph::Undefine(ValueId id) {
   Value& changed = mutable_value(id);
-  if (changed.def != kNoNode) {
-    mutable_node(changed.def).outputs[static_cast<size_t>(changed.def_port)] = kNoValue;
-    changed.def = kNoNode;
-  }
+  if (changed.def == kNoNode) return;
+  mutable_node(changed.def).outputs[static_cast<size_t>(changed.def_port)] = kNoValue;
+  changed.def = kNoNode;
+}
+
+void Graph::SetConstant(ValueId id, ConstantRef constant) {
+  Undefine(id);
+  Value& changed = mutable_value(id);
   changed.type.kind = ValueKind::kTensor;
   changed.type.dtype = constant->view().dtype();
   changed.type.dims = ToDims(constant->view().shape());
   changed.constant = std::move(constant);
+}
+
+size_t Graph::ReleaseIfUnread(ValueId id) {
+  Value& unread = mutable_value(id);
+  if (unread.constant == nullptr || unread.is_input || !unread.uses.empty()) return 0;
+  const size_t bytes = unread.constant->view().byte_size();
+  unread.constant.reset();
+  return bytes;
+}
+
+size_t Graph::ReleaseUnreadConstants() {
+  size_t bytes = 0;
+  for (ValueId id = 0; id < value_limit(); ++id) bytes += ReleaseIfUnread(id);
+  return bytes;
 }
 
 void Graph::RemoveNode(NodeId id) {
@@ -225,6 +267,8 @@ void Graph::CloseGaps() {
 
 Status Graph::Sort() {
   CloseGaps();
+  std::ranges::stable_sort(order_, {},
+                           [this](NodeId id) { return places_[static_cast<size_t>(id)]; });
   const auto limit = static_cast<size_t>(node_limit());
   std::vector<int> missing(limit, 0);
   std::vector<size_t> position(limit, 0);
@@ -266,6 +310,9 @@ Status Graph::Sort() {
     return InvalidArgument("the graph has a cycle; these nodes wait for each other: {}", stuck);
   }
   order_ = std::move(sorted);
+  for (size_t i = 0; i < order_.size(); ++i) {
+    places_[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
+  }
   return absl::OkStatus();
 }
 

@@ -55,7 +55,8 @@ struct Value {
   int def_port = 0;
   bool is_input = false;  // a graph input (an overridable constant is one, too)
   ConstantRef constant;   // an initializer or a folded value
-  std::vector<Use> uses;
+  std::vector<Use> uses;  // in no particular order
+  int output_uses = 0;    // uses that are graph outputs
 };
 
 class Graph;
@@ -77,8 +78,9 @@ class NodeOp {
 // One step that a kernel applies to its result before storing it.
 struct EpilogueStage {
   std::string op;         // ONNX operator type: "Add", "Relu", "Clip" ...
-  Attributes attributes;  // of that operator
+  Attributes attributes;  // of that operator; bounds of a Clip are always attributes min and max
   int operand = -1;       // index into the node's inputs of the second operand, or -1
+  bool operand_is_first = false;  // op(operand, x) rather than op(x, operand)
 };
 
 struct Node {
@@ -128,9 +130,11 @@ class Graph {
   // The names that outputs are answered under; an output keeps its name when a pass replaces the
   // value behind it.
   const std::vector<std::string>& output_names() const { return output_names_; }
-  bool is_output(ValueId id) const;
-  // Number of nodes that read `id`; graph outputs do not count.
-  int node_uses(ValueId id) const;
+  bool is_output(ValueId id) const { return value(id).output_uses > 0; }
+  // Number of node inputs that read `id`; graph outputs do not count.
+  int node_uses(ValueId id) const {
+    return static_cast<int>(value(id).uses.size()) - value(id).output_uses;
+  }
 
   // Building. A name that is taken is made unique with a suffix for AddValue; callers that must
   // keep a name (the importer) check FindValue first.
@@ -139,17 +143,29 @@ class Graph {
   ValueId AddInput(std::string_view name, ValueType type);
   void MarkInput(ValueId id);
   NodeId AddNode(Node node);  // its outputs must be values without a definition
+  // As AddNode; where the order is free, Sort() puts the node where `place` stands (which may be
+  // removed afterwards).
+  NodeId AddNodeAt(Node node, NodeId place);
   void AddOutput(std::string_view name, ValueId id);
 
   // Changing; each keeps defs and uses right.
   void SetInput(NodeId node, int port, ValueId value);
   void AppendInput(NodeId node, ValueId value);
-  void ReplaceUses(ValueId from, ValueId to);          // graph outputs included
-  void SetConstant(ValueId id, ConstantRef constant);  // the value loses its definition
-  void RemoveNode(NodeId id);                          // its outputs must have no uses
+  // Graph outputs included.
+  void ReplaceUses(ValueId from, ValueId to);
+  // The node that defines the value, if any, omits that output from now on.
+  void Undefine(ValueId id);
+  // The value loses its definition and is the constant.
+  void SetConstant(ValueId id, ConstantRef constant);
+  // Its outputs must have no uses.
+  void RemoveNode(NodeId id);
 
   // Drops nodes whose outputs nobody reads, over and over; returns how many went.
   int RemoveDeadNodes();
+  // Lets go of the constants that nobody reads, defaults of inputs excepted; returns their bytes.
+  size_t ReleaseUnreadConstants();
+  // Lets go of the constant of one value if nobody reads it; returns its bytes.
+  size_t ReleaseIfUnread(ValueId id);
   // Orders the nodes topologically, keeping their order where it is free; InvalidArgument names the
   // nodes of a cycle.
   Status Sort();
@@ -157,13 +173,18 @@ class Graph {
  private:
   void CloseGaps();
   std::string UniqueName(std::string_view wanted) const;
+  // Uses are added and dropped in constant time: `slot_of` finds a use in the list of its value.
   void AddUse(ValueId value, Use use);
   void DropUse(ValueId value, Use use);
+  uint32_t& slot_of(Use use);
 
   std::string name_;
   int captures_ = 0;
   std::vector<std::optional<Node>> nodes_;
   std::vector<Value> values_;
+  std::vector<std::vector<uint32_t>> input_slots_;  // by node and input port
+  std::vector<uint32_t> output_slots_;              // by graph output
+  std::vector<int64_t> places_;                     // by node: where it stands in the order
   std::vector<NodeId> order_;
   bool order_has_gaps_ = false;
   std::vector<ValueId> inputs_;

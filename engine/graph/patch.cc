@@ -20,10 +20,15 @@ void Patch::AddNode(Node node) { nodes_.push_back(std::move(node)); }
 
 void Patch::ReplaceUses(ValueId from, ValueId to) { replacements_.emplace_back(from, to); }
 
+void Patch::SetConstant(ValueId id, ConstantRef constant) {
+  constants_.emplace_back(id, std::move(constant));
+}
+
 void Patch::RemoveNode(NodeId id) { removed_.push_back(id); }
 
 bool Patch::empty() const {
-  return values_.empty() && nodes_.empty() && replacements_.empty() && removed_.empty();
+  return values_.empty() && nodes_.empty() && replacements_.empty() && constants_.empty() &&
+         removed_.empty();
 }
 
 void Patch::Commit(Graph& graph) const {
@@ -36,7 +41,17 @@ void Patch::Commit(Graph& graph) const {
       graph.AddValue(row.name, row.type);
     }
   }
-  for (const Node& node : nodes_) graph.AddNode(node);
+  for (const Node& node : nodes_) {
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue) graph.Undefine(output);
+    }
+    if (removed_.empty()) {
+      graph.AddNode(node);
+    } else {
+      graph.AddNodeAt(node, removed_.front());
+    }
+  }
+  for (const auto& [id, constant] : constants_) graph.SetConstant(id, constant);
   for (const auto& [from, to] : replacements_) graph.ReplaceUses(from, to);
   for (const NodeId id : removed_) graph.RemoveNode(id);
 }

@@ -19,18 +19,24 @@ class Patch {
   // A value to be: its id after Commit is the returned id.
   ValueId NewValue(std::string_view name, ValueType type);
   ValueId NewConstant(std::string_view name, ConstantRef constant);
-  // A node to be; reads existing and new values, defines new values only.
+  // A node to be; reads existing and new values. It defines new values, or existing ones: these
+  // lose their former definition, whose node the patch usually removes. Nodes are added in dataflow
+  // order.
   void AddNode(Node node);
   // Readers of `from` (graph outputs included) will read `to`.
   void ReplaceUses(ValueId from, ValueId to);
-  // The node goes; its outputs must be unread after the replacements.
+  // The value will be the constant and lose its definition.
+  void SetConstant(ValueId id, ConstantRef constant);
+  // The node goes; its outputs must be unread after everything else. Readers go first.
   void RemoveNode(NodeId id);
 
   // Applies everything to `graph`, which must be the graph the patch was made for, unchanged since.
-  // The caller sorts the graph before it reads its order again.
+  // The caller sorts the graph before it reads its order again; new nodes then stand where the
+  // first of the removed nodes stood, as far as dataflow leaves it free.
   void Commit(Graph& graph) const;
 
   bool empty() const;
+  const std::vector<NodeId>& removed() const { return removed_; }
 
  private:
   struct NewValueRow {
@@ -42,6 +48,7 @@ class Patch {
   std::vector<NewValueRow> values_;
   std::vector<Node> nodes_;
   std::vector<std::pair<ValueId, ValueId>> replacements_;
+  std::vector<std::pair<ValueId, ConstantRef>> constants_;
   std::vector<NodeId> removed_;
 };
 
