@@ -9,7 +9,7 @@ StatusOr<std::unique_ptr<Step>> Operator::Bind(BindContext& context) const {
 }
 
 Decision Operator::TryFuseEpilogue(const EpilogueRequest&) const {
-  return Decision::Decline("its kernel takes no epilogue");
+  return Decision();  // no kernel with an epilogue
 }
 
 BatchAnswer Operator::Batch(const BatchQuery& query) const {

@@ -135,7 +135,8 @@ struct EpilogueRequest {
   std::span<const graph::EpilogueStage> stages;  // already fused
 };
 
-// A rule's answer. Declined answers carry what explain shows.
+// A rule's answer. Declined answers carry what explain shows; an empty rule means that the question
+// does not arise and is not recorded.
 struct Decision {
   bool accepted = false;
   std::string rule;     // "result has 2 readers"
