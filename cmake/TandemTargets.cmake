@@ -16,7 +16,7 @@ function(tandem_library name)
   target_link_libraries(${name} PUBLIC tandem_compiler ${ARG_DEPS})
 endfunction()
 
-# tandem_test(NAME DEPS...): every *_test.cc of this folder becomes one program, every TEST in it a
+# tandem_test(NAME DEPS...): the .cc files of this folder become one program, every TEST in it a
 # ctest. Without LABELS they are labelled `unit` and built by the target unit_tests: what runs under
 # sanitizers.
 function(tandem_test name)
@@ -27,7 +27,7 @@ function(tandem_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS "*_test.cc")
+  file(GLOB sources CONFIGURE_DEPENDS "*.cc")
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE tandem_compiler tandem_test_support ${ARG_DEPS} GTest::gmock
                                         GTest::gtest_main)

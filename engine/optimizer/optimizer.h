@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,24 +33,32 @@ struct PassReport {
 
 struct OptimizeReport {
   std::vector<PassReport> passes;  // in pipeline order
-  std::vector<Decline> declines;   // of the last round
+  std::vector<Decline> declines;   // of the last sweep of each pass
   int rounds = 0;
   int folded_nodes = 0;
   size_t folded_bytes = 0;  // made by folding
 };
 
-// Budgets of constant folding; see EngineOptions.
+// Budgets of everything that is computed from constants at load. A fold that would pass one is left
+// to be computed in every run.
 struct FoldBudget {
+  // One fold makes at most the bytes of the constants it frees, or this many.
   size_t growth_bytes = size_t{4} << 20;
+  // All folds together grow the model by at most this share of its constants plus this many bytes.
   double model_growth_share = 0.10;
   size_t model_growth_bytes = size_t{16} << 20;
+  // At no time are more bytes alive than before folding plus these.
   size_t live_bytes = size_t{64} << 20;
+  // Elements of work of all folds together.
   int64_t elements = 100'000'000;
 };
 
 struct OptimizeOptions {
   std::set<std::string> disabled_passes;
   FoldBudget fold;
+  // Initializers that are graph inputs, too, may be given with a request: nothing is folded from
+  // them. Off: they are constants as any other.
+  bool overridable_inputs = false;
   Isa isa = Isa::kReference;  // of the kernels that folding evaluates with
   const Parallel* parallel = nullptr;
   // Refuses to go on after as many rounds; a correct pipeline ends long before.

@@ -1,0 +1,260 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/graph/verify.h"
+#include "engine/ops/registry.h"
+#include "engine/optimizer/pass.h"
+
+namespace tandem::optimizer {
+
+PassContext::PassContext(const OptimizeOptions& options, graph::ConstantStore& constants,
+                         size_t initializer_bytes)
+    : options_(options), constants_(constants), ledger_(options.fold, initializer_bytes) {}
+
+const Parallel& PassContext::parallel() const {
+  static const SequentialParallel sequential;
+  return options_.parallel != nullptr ? *options_.parallel : sequential;
+}
+
+void PassContext::Refuse(const graph::Graph& graph, graph::NodeId node, std::string role,
+                         std::string rule, std::string numbers) {
+  declines_.push_back({std::string(pass_), graph::Describe(graph, node), std::move(role),
+                       std::move(rule), std::move(numbers)});
+}
+
+namespace {
+
+size_t ConstantBytes(const graph::Graph& graph) {
+  size_t bytes = 0;
+  for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
+    const graph::Value& value = graph.value(id);
+    if (value.constant != nullptr) bytes += value.constant->view().byte_size();
+  }
+  return bytes;
+}
+
+Status CheckNames(std::span<const Pass> passes, const std::set<std::string>& disabled) {
+  std::vector<std::string_view> known;
+  for (const Pass& pass : passes) known.push_back(pass.name);
+  for (const std::string& name : disabled) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return InvalidArgument("no optimizer pass is named '{}'; the passes are {}", name,
+                           fmt::join(known, ", "));
+  }
+  return absl::OkStatus();
+}
+
+// Parses a node that a patch brought, and types its outputs as far as nobody has.
+Status Complete(graph::Graph& graph, graph::NodeId id) {
+  graph::Node& node = graph.mutable_node(id);
+  if (node.op == nullptr) {
+    ASSIGN_OR_RETURN(node.op, ops::ParseNode(node));
+  }
+  std::vector<ops::ValueFacts> facts(node.inputs.size());
+  std::vector<const ops::ValueFacts*> inputs(node.inputs.size());
+  for (size_t port = 0; port < node.inputs.size(); ++port) {
+    if (node.inputs[port] == graph::kNoValue) continue;
+    facts[port] = ops::FactsOf(graph.value(node.inputs[port]));
+    inputs[port] = &facts[port];
+  }
+  ops::InferContext context(node, std::move(inputs));
+  RETURN_IF_ERROR(ops::OpOf(node).Infer(context));
+  for (size_t port = 0; port < node.outputs.size(); ++port) {
+    if (node.outputs[port] == graph::kNoValue) continue;
+    graph::ValueType& type = graph.mutable_value(node.outputs[port]).type;
+    const ops::ValueFacts& result = context.results()[port];
+    if (type.dtype == DType::kUndefined) type.dtype = result.dtype;
+    if (!type.dims) type.dims = result.dims;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Driver {
+ public:
+  Driver(graph::Graph& graph, graph::ConstantStore& constants, const OptimizeOptions& options)
+      : graph_(graph), context_(options, constants, ConstantBytes(graph)) {}
+
+  StatusOr<OptimizeReport> Run(std::span<const Pass> passes);
+
+ private:
+  // A pass with what is known of its last sweep.
+  struct Entry {
+    const Pass* pass;
+    PassReport report;
+    std::vector<Decline> declines;
+    int64_t swept_at = -1;  // commits made when its last sweep ended
+  };
+
+  Status Sweep(Entry& entry);
+  Status Visit(const Pass& pass, graph::NodeId anchor, int& changes);
+  Status Commit(const graph::Patch& patch);
+  void MeasureDepths();
+  void MeasureDepth(graph::NodeId id);
+  void Infer(graph::NodeId id);
+
+  graph::Graph& graph_;
+  PassContext context_;
+  int64_t commits_ = 0;
+  std::vector<ops::ValueFacts> facts_;  // of the values the running sweep has inferred
+};
+
+StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
+  const OptimizeOptions& options = context_.options_;
+  RETURN_IF_ERROR(CheckNames(passes, options.disabled_passes));
+  std::vector<Entry> entries;
+  for (const Pass& pass : passes) {
+    if (options.disabled_passes.contains(std::string(pass.name))) continue;
+    entries.push_back({&pass, {.pass = std::string(pass.name)}, {}, -1});
+  }
+  OptimizeReport report;
+  bool changed = true;
+  while (changed) {
+    if (report.rounds == options.max_rounds) {
+      std::vector<std::string> busy;
+      for (const Entry& entry : entries) {
+        busy.push_back(fmt::format("{} ({})", entry.report.pass, entry.report.changes));
+      }
+      return Internal("the optimizer still changes the graph after {} rounds; changes by pass: {}",
+                      report.rounds, fmt::join(busy, ", "));
+    }
+    const int64_t before = commits_;
+    for (Entry& entry : entries) {
+      // What has not changed since a pass last saw it needs no second look.
+      if (entry.swept_at == commits_) continue;
+      const Status swept = Sweep(entry);
+      if (!swept.ok()) return Annotate(swept, fmt::format("pass '{}'", entry.pass->name));
+    }
+    ++report.rounds;
+    changed = commits_ != before;
+  }
+  RETURN_IF_ERROR(ops::InferAll(graph_));
+  for (Entry& entry : entries) {
+    report.passes.push_back(entry.report);
+    std::ranges::move(entry.declines, std::back_inserter(report.declines));
+  }
+  report.folded_nodes = context_.ledger_.folds();
+  report.folded_bytes = context_.ledger_.made_bytes();
+  return report;
+}
+
+Status Driver::Sweep(Entry& entry) {
+  const auto start = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(Annotate(graph::Verify(graph_), "before"));
+  context_.pass_ = entry.pass->name;
+  context_.declines_.clear();
+  MeasureDepths();
+  facts_.assign(static_cast<size_t>(graph_.value_limit()), {});
+  int changes = 0;
+  const std::vector<graph::NodeId> anchors = graph_.order();
+  for (const graph::NodeId anchor : anchors) {
+    if (!graph_.has_node(anchor)) continue;
+    RETURN_IF_ERROR(Visit(*entry.pass, anchor, changes));
+  }
+  if (changes > 0) {
+    RETURN_IF_ERROR(graph_.Sort());
+    graph_.RemoveDeadNodes();
+    graph_.ReleaseUnreadConstants();
+  }
+  RETURN_IF_ERROR(Annotate(graph::Verify(graph_), "after"));
+  entry.declines = std::move(context_.declines_);
+  // A sweep that changed the graph may find more to do in what it made.
+  entry.swept_at = changes > 0 ? -1 : commits_;
+  entry.report.changes += changes;
+  entry.report.time += std::chrono::steady_clock::now() - start;
+  return absl::OkStatus();
+}
+
+Status Driver::Visit(const Pass& pass, graph::NodeId anchor, int& changes) {
+  if (pass.infers) Infer(anchor);
+  context_.cost_ = {};
+  const std::optional<graph::Patch> patch = pass.run(graph_, anchor, context_);
+  if (!patch) return absl::OkStatus();
+  CHECK(!patch->empty(), "pass {} returned an empty patch", pass.name);
+  const std::string where = graph::Describe(graph_, anchor);
+  RETURN_IF_ERROR(Annotate(Commit(*patch), where));
+  context_.ledger_.Charge(context_.cost_);
+  ++changes;
+  ++commits_;
+  return absl::OkStatus();
+}
+
+Status Driver::Commit(const graph::Patch& patch) {
+  std::vector<graph::ValueId> sources;
+  for (const graph::NodeId id : patch.removed()) {
+    const graph::Node& node = graph_.node(id);
+    std::ranges::copy_if(node.inputs, std::back_inserter(sources),
+                         [](graph::ValueId input) { return input != graph::kNoValue; });
+  }
+  const graph::NodeId first_new = graph_.node_limit();
+  patch.Commit(graph_);
+  for (const graph::ValueId source : sources) graph_.ReleaseIfUnread(source);
+  facts_.resize(static_cast<size_t>(graph_.value_limit()));
+  for (graph::NodeId id = first_new; id < graph_.node_limit(); ++id) {
+    RETURN_IF_ERROR(Annotate(Complete(graph_, id), graph::Describe(graph_, id)));
+    context_.depths_.push_back(0);
+    MeasureDepth(id);
+  }
+  return absl::OkStatus();
+}
+
+void Driver::MeasureDepths() {
+  context_.depths_.assign(static_cast<size_t>(graph_.node_limit()), 0);
+  for (const graph::NodeId id : graph_.order()) MeasureDepth(id);
+}
+
+void Driver::MeasureDepth(graph::NodeId id) {
+  int depth = 0;
+  for (const graph::ValueId input : graph_.node(id).inputs) {
+    if (input == graph::kNoValue) continue;
+    const graph::NodeId def = graph_.value(input).def;
+    if (def != graph::kNoNode) depth = std::max(depth, context_.depth(def));
+  }
+  context_.depths_[static_cast<size_t>(id)] = depth + 1;
+}
+
+// Infers the anchor from what the sweep has inferred of its inputs, so that the content of shape
+// arithmetic travels along.
+void Driver::Infer(graph::NodeId id) {
+  const graph::Node& node = graph_.node(id);
+  context_.inferred_.clear();
+  std::vector<const ops::ValueFacts*> inputs;
+  for (const graph::ValueId input : node.inputs) {
+    if (input == graph::kNoValue) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    ops::ValueFacts& facts = facts_[static_cast<size_t>(input)];
+    const graph::Value& value = graph_.value(input);
+    if (facts.dtype == DType::kUndefined || (value.constant != nullptr && !facts.value)) {
+      facts = ops::FactsOf(value);
+      if (value.is_input && context_.options_.overridable_inputs) {
+        facts.value.reset();
+        facts.content.reset();
+      }
+    }
+    inputs.push_back(&facts);
+  }
+  ops::InferContext context(node, std::move(inputs));
+  if (!ops::OpOf(node).Infer(context).ok()) return;
+  context_.inferred_ = std::move(context.results());
+  for (size_t port = 0; port < node.outputs.size(); ++port) {
+    const graph::ValueId output = node.outputs[port];
+    if (output == graph::kNoValue) continue;
+    ops::ValueFacts& facts = facts_[static_cast<size_t>(output)];
+    facts = context_.inferred_[port];
+    // What the file declares stands in where inference finds nothing.
+    if (!facts.dims) facts.dims = graph_.value(output).type.dims;
+  }
+}
+
+StatusOr<OptimizeReport> RunPasses(std::span<const Pass> passes, graph::Graph& graph,
+                                   graph::ConstantStore& constants,
+                                   const OptimizeOptions& options) {
+  return Driver(graph, constants, options).Run(passes);
+}
+
+}  // namespace tandem::optimizer

@@ -1,0 +1,179 @@
+// BatchNormalization into the convolution before it (ONNX BatchNormalization, inference):
+//
+//   y = (conv(x, W) + B - mean) / sqrt(var + epsilon) * scale + bias
+//     = conv(x, W * s) + (B - mean) * s + bias          with s[m] = scale / sqrt(var + epsilon)
+//
+// s scales the m-th output channel, axis 0 of W, whatever the number of groups. Constants are never
+// changed: a weight that another Conv reads, too, stays what it is there.
+#include <array>
+#include <cmath>
+
+#include "engine/optimizer/rewrite.h"
+
+namespace tandem::optimizer {
+namespace {
+
+// Inputs and attributes of one match.
+struct Match {
+  graph::NodeId conv = graph::kNoNode;
+  graph::ConstantRef weight;
+  graph::ConstantRef conv_bias;            // null when omitted
+  std::array<graph::ConstantRef, 4> norm;  // scale, bias, mean, variance
+  double epsilon = 1e-5;
+};
+
+// The reason why the normalization is not a plain inference one, or nothing.
+std::optional<std::string> Unusual(const graph::Graph& graph, const graph::Node& norm) {
+  if (norm.opset < 7) return "its opset is older than 7";
+  if (IntAttribute(norm, "training_mode", 0) != 0) return "training_mode is set";
+  if (IntAttribute(norm, "spatial", 1) != 1) return "spatial is 0";
+  for (size_t port = 1; port < norm.outputs.size(); ++port) {
+    if (norm.outputs[port] != graph::kNoValue && !graph.value(norm.outputs[port]).uses.empty()) {
+      return "its statistics are read";
+    }
+  }
+  return std::nullopt;
+}
+
+bool IsFloatVector(const graph::ConstantRef& constant, int64_t extent) {
+  return constant != nullptr && constant->view().dtype() == DType::kFloat &&
+         constant->view().shape() == Shape{extent};
+}
+
+// Conv's constants; the reason why they are none, or nothing.
+std::optional<std::string> MatchConv(const graph::Graph& graph, const OptimizeOptions& options,
+                                     Match& match) {
+  const graph::Node& conv = graph.node(match.conv);
+  if (!conv.epilogue.empty()) return "the Conv has an epilogue already";
+  if (!SoleReader(graph, conv.outputs[0])) {
+    return "the result of the Conv has another reader or is a graph output";
+  }
+  match.weight = FoldableInput(graph, conv, 1, options);
+  if (match.weight == nullptr || match.weight->view().dtype() != DType::kFloat ||
+      match.weight->view().shape().rank() < 2) {
+    return "the weight of the Conv is no float constant";
+  }
+  const int64_t channels = match.weight->view().shape()[0];
+  if (conv.inputs.size() > 2 && conv.inputs[2] != graph::kNoValue) {
+    match.conv_bias = FoldableInput(graph, conv, 2, options);
+    if (!IsFloatVector(match.conv_bias, channels)) return "the bias of the Conv is no constant";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> MatchNorm(const graph::Graph& graph, const graph::Node& norm,
+                                     const OptimizeOptions& options, Match& match) {
+  const int64_t channels = match.weight->view().shape()[0];
+  for (int i = 0; i < 4; ++i) {
+    match.norm[static_cast<size_t>(i)] = FoldableInput(graph, norm, i + 1, options);
+    if (!IsFloatVector(match.norm[static_cast<size_t>(i)], channels)) {
+      return fmt::format("input {} is no float constant with an element per channel", i + 1);
+    }
+  }
+  const auto epsilon = norm.attributes.find("epsilon");
+  if (epsilon != norm.attributes.end()) {
+    const auto* value = std::get_if<float>(&epsilon->second);
+    if (value == nullptr) return "epsilon is no float";
+    match.epsilon = *value;
+  }
+  return std::nullopt;
+}
+
+struct Folded {
+  Tensor weight;
+  Tensor bias;
+};
+
+StatusOr<Folded> Fold(const Match& match) {
+  const TensorView& weight = match.weight->view();
+  const int64_t channels = weight.shape()[0];
+  Folded folded;
+  ASSIGN_OR_RETURN(folded.weight, Tensor::Allocate(DType::kFloat, weight.shape()));
+  ASSIGN_OR_RETURN(folded.bias, Tensor::Allocate(DType::kFloat, Shape{channels}));
+  const auto at = [&](int i, int64_t m) {
+    return static_cast<double>(match.norm[static_cast<size_t>(i)]->view().data<float>()[m]);
+  };
+  const int64_t per_channel = weight.shape().Product(1, weight.shape().rank());
+  const float* from = weight.data<float>();
+  float* to = folded.weight.mutable_data<float>();
+  for (int64_t m = 0; m < channels; ++m) {
+    const double scale = at(0, m) / std::sqrt(at(3, m) + match.epsilon);
+    for (int64_t i = m * per_channel; i < (m + 1) * per_channel; ++i) {
+      to[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
+    }
+    const double bias = match.conv_bias != nullptr ? match.conv_bias->view().data<float>()[m] : 0.0;
+    folded.bias.mutable_data<float>()[m] = static_cast<float>((bias - at(2, m)) * scale + at(1, m));
+  }
+  return folded;
+}
+
+FoldCost CostOf(const graph::Graph& graph, const Match& match) {
+  const graph::Node& conv = graph.node(match.conv);
+  FoldCost cost;
+  const TensorView& weight = match.weight->view();
+  cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
+  const graph::Value& source = graph.value(conv.inputs[1]);
+  if (source.uses.size() == 1 && !source.is_input) cost.freed_bytes = weight.byte_size();
+  cost.elements = 2 * weight.elements();
+  return cost;
+}
+
+graph::Patch MakePatch(const graph::Graph& graph, graph::NodeId anchor, const Match& match,
+                       PassContext& context, Folded folded) {
+  const graph::Node& norm = graph.node(anchor);
+  graph::Node fused = graph.node(match.conv);
+  graph::Patch patch(graph);
+  const graph::ValueId weight = patch.NewConstant(
+      graph.value(fused.inputs[1]).name, context.constants().Intern(std::move(folded.weight)));
+  const graph::ValueId bias = patch.NewConstant(graph.value(norm.inputs[2]).name,
+                                                context.constants().Intern(std::move(folded.bias)));
+  fused.inputs.resize(3, graph::kNoValue);
+  fused.inputs[1] = weight;
+  fused.inputs[2] = bias;
+  fused.outputs = {norm.outputs[0]};
+  fused.origin = OriginOf(graph, match.conv) + " + " + OriginOf(graph, anchor);
+  fused.op = nullptr;
+  patch.AddNode(std::move(fused));
+  patch.RemoveNode(anchor);
+  patch.RemoveNode(match.conv);
+  return patch;
+}
+
+}  // namespace
+
+std::optional<graph::Patch> FoldBatchNorm(const graph::Graph& graph, graph::NodeId anchor,
+                                          PassContext& context) {
+  const graph::Node& norm = graph.node(anchor);
+  if (!norm.domain.empty() || norm.op_type != "BatchNormalization" || !norm.epilogue.empty()) {
+    return std::nullopt;
+  }
+  Match match;
+  match.conv = graph.value(norm.inputs[0]).def;
+  if (match.conv == graph::kNoNode || norm.outputs[0] == graph::kNoValue) return std::nullopt;
+  const graph::Node& conv = graph.node(match.conv);
+  if (!conv.domain.empty() || conv.op_type != "Conv") return std::nullopt;
+  std::optional<std::string> reason = Unusual(graph, norm);
+  if (!reason) reason = MatchConv(graph, context.options(), match);
+  if (!reason) reason = MatchNorm(graph, norm, context.options(), match);
+  if (reason) {
+    context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), *reason);
+    return std::nullopt;
+  }
+  const FoldCost cost = CostOf(graph, match);
+  const ops::Decision decision = context.ledger().Check(cost);
+  if (!decision.accepted) {
+    context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), decision.rule,
+                   decision.numbers);
+    return std::nullopt;
+  }
+  StatusOr<Folded> folded = Fold(match);
+  if (!folded.ok()) {
+    context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv),
+                   "its evaluation fails", std::string(Message(folded.status())));
+    return std::nullopt;
+  }
+  context.Charge(cost);
+  return MakePatch(graph, anchor, match, context, *std::move(folded));
+}
+
+}  // namespace tandem::optimizer

@@ -1,0 +1,33 @@
+// The pipeline, in order. Constants come first so that the patterns behind find them; batch
+// normalizations are folded before their lowering could take them apart; fusion into kernels is
+// last, when nothing else wants to see the nodes.
+#include <array>
+
+#include "engine/optimizer/pass.h"
+
+namespace tandem::optimizer {
+
+std::span<const Pass> Pipeline() {
+  static constexpr std::array<Pass, 6> kPasses = {{
+      {.name = "fold_constants", .run = FoldConstants, .infers = true},
+      {.name = "drop_identity", .run = DropIdentity},
+      {.name = "drop_noop", .run = DropNoop},
+      {.name = "fold_batch_norm", .run = FoldBatchNorm},
+      {.name = "lower", .run = Lower},
+      {.name = "fuse_epilogue", .run = FuseEpilogue},
+  }};
+  return kPasses;
+}
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const Pass& pass : Pipeline()) names.emplace_back(pass.name);
+  return names;
+}
+
+StatusOr<OptimizeReport> Optimize(graph::Graph& graph, graph::ConstantStore& constants,
+                                  const OptimizeOptions& options) {
+  return RunPasses(Pipeline(), graph, constants, options);
+}
+
+}  // namespace tandem::optimizer

@@ -1,0 +1,68 @@
+#include "engine/optimizer/rewrite.h"
+
+#include <algorithm>
+
+namespace tandem::optimizer {
+
+std::optional<graph::Patch> Forward(const graph::Graph& graph, graph::NodeId anchor,
+                                    graph::ValueId to, PassContext& context) {
+  const graph::Node& node = graph.node(anchor);
+  const graph::ValueId from = node.outputs[0];
+  const graph::Value& target = graph.value(to);
+  if (graph.is_output(from)) {
+    std::string_view what;
+    if (target.is_input) what = "a graph input";
+    if (target.constant != nullptr) what = "a constant";
+    if (target.output_uses > 0) what = "another graph output";
+    if (!what.empty()) {
+      context.Refuse(graph, anchor, "output 0", "a graph output has a value of its own",
+                     fmt::format("'{}' is {}", target.name, what));
+      return std::nullopt;
+    }
+  }
+  graph::Patch patch(graph);
+  patch.ReplaceUses(from, to);
+  patch.RemoveNode(anchor);
+  return patch;
+}
+
+std::optional<graph::Use> SoleReader(const graph::Graph& graph, graph::ValueId id) {
+  const graph::Value& value = graph.value(id);
+  if (value.uses.size() != 1 || value.output_uses > 0) return std::nullopt;
+  return value.uses.front();
+}
+
+graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,
+                                 const OptimizeOptions& options) {
+  if (port >= static_cast<int>(node.inputs.size())) return nullptr;
+  const graph::ValueId id = node.inputs[static_cast<size_t>(port)];
+  if (id == graph::kNoValue) return nullptr;
+  const graph::Value& value = graph.value(id);
+  return value.is_input && options.overridable_inputs ? nullptr : value.constant;
+}
+
+std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {
+  const graph::Node& node = graph.node(id);
+  if (!node.origin.empty()) return node.origin;
+  if (!node.name.empty()) return node.name;
+  for (const graph::ValueId output : node.outputs) {
+    if (output != graph::kNoValue) {
+      return fmt::format("{} -> '{}'", node.op_type, graph.value(output).name);
+    }
+  }
+  return node.op_type;
+}
+
+int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback) {
+  const auto found = node.attributes.find(name);
+  if (found == node.attributes.end()) return fallback;
+  const auto* value = std::get_if<int64_t>(&found->second);
+  return value != nullptr ? *value : fallback;
+}
+
+bool SameDims(const graph::DimVector& a, const graph::DimVector& b) {
+  return std::ranges::equal(a, b,
+                            [](const graph::Dim& x, const graph::Dim& y) { return x.SameAs(y); });
+}
+
+}  // namespace tandem::optimizer

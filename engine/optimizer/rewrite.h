@@ -1,0 +1,36 @@
+// What several passes do.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/graph/graph.h"
+#include "engine/graph/patch.h"
+#include "engine/optimizer/pass.h"
+
+namespace tandem::optimizer {
+
+// Node `anchor` goes and the readers of its first output read `to` instead, which has the same
+// elements. Declines when the output is a graph output and `to` is an input, a constant or another
+// graph output: each graph output has a value of its own that a node or folding makes.
+std::optional<graph::Patch> Forward(const graph::Graph& graph, graph::NodeId anchor,
+                                    graph::ValueId to, PassContext& context);
+
+// The only node input that reads `id`, or nothing: when it is a graph output or has another number
+// of readers.
+std::optional<graph::Use> SoleReader(const graph::Graph& graph, graph::ValueId id);
+
+// The constant at `port` that folding may read, or null: absent, not constant, or overridable.
+graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,
+                                 const OptimizeOptions& options);
+
+// What a person calls the node: its origin, its name, or its operator and output.
+std::string OriginOf(const graph::Graph& graph, graph::NodeId id);
+
+// Integer attribute of a node, or the fallback.
+int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback);
+
+// True when the extents are known to be the same for every request.
+bool SameDims(const graph::DimVector& a, const graph::DimVector& b);
+
+}  // namespace tandem::optimizer

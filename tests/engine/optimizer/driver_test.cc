@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/graph/dump.h"
+#include "engine/graph/verify.h"
+#include "tests/engine/optimizer/toy_ops.h"
+#include "tests/support/compare.h"
+#include "tests/support/interpreter.h"
+
+namespace tandem::optimizer::test {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor Four() { return Tensor::Of<float>({4}, {-2, -1, 1, 2}); }
+
+TEST(Driver, AnUnknownPassIsRefusedWithTheKnownOnes) {
+  ToyGraph toy;
+  toy.Output(toy.Node("Double", {toy.Input("x")}, "y", Double()));
+  OptimizeOptions options;
+  options.disabled_passes = {"fold_constnats"};
+  const auto report = Optimize(toy.graph, toy.constants, options);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(report.status())),
+              testing::AllOf(HasSubstr("fold_constnats"), HasSubstr("fuse_epilogue")));
+}
+
+TEST(Driver, APassThatIsSwitchedOffLeavesTheGraphAlone) {
+  ToyGraph toy;
+  toy.Output(
+      toy.Node("Relu", {toy.Node("Gemm", {toy.Input("x")}, "h", Producer())}, "y", Rectify()));
+  const std::string before = graph::Dump(toy.graph);
+  OptimizeOptions options;
+  options.disabled_passes = {"fuse_epilogue"};
+  ASSERT_TRUE(Optimize(toy.graph, toy.constants, options).ok());
+  EXPECT_EQ(graph::Dump(toy.graph), before);
+  const auto report = Optimize(toy.graph, toy.constants, {});
+  ASSERT_TRUE(report.ok());
+  EXPECT_NE(graph::Dump(toy.graph), before);
+  const auto changed = std::ranges::find(report->passes, "fuse_epilogue", &PassReport::pass);
+  ASSERT_NE(changed, report->passes.end());
+  EXPECT_EQ(changed->changes, 1);
+}
+
+// Replaces every node by a copy of itself, for ever.
+std::optional<graph::Patch> Restless(const graph::Graph& graph, graph::NodeId anchor,
+                                     PassContext&) {
+  graph::Patch patch(graph);
+  patch.AddNode(graph.node(anchor));
+  patch.RemoveNode(anchor);
+  return patch;
+}
+
+// Defines a node that reads its own output.
+std::optional<graph::Patch> Cyclic(const graph::Graph& graph, graph::NodeId anchor, PassContext&) {
+  graph::Node node = graph.node(anchor);
+  node.inputs[0] = node.outputs[0];
+  graph::Patch patch(graph);
+  patch.AddNode(node);
+  patch.RemoveNode(anchor);
+  return patch;
+}
+
+TEST(Driver, APipelineWithoutFixedPointEndsAtTheCapAndNamesThePass) {
+  ToyGraph toy;
+  toy.Output(toy.Node("Double", {toy.Input("x")}, "y", Double()));
+  const Pass passes[] = {{.name = "restless", .run = Restless}};
+  OptimizeOptions options;
+  options.max_rounds = 5;
+  const auto report = RunPasses(passes, toy.graph, toy.constants, options);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(Message(report.status())), HasSubstr("restless (5)"));
+}
+
+TEST(Driver, ABrokenPatchIsAnErrorThatNamesThePass) {
+  ToyGraph toy;
+  toy.Output(toy.Node("Double", {toy.Input("x")}, "y", Double()));
+  const Pass passes[] = {{.name = "cyclic", .run = Cyclic}};
+  const auto report = RunPasses(passes, toy.graph, toy.constants, {});
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(std::string(Message(report.status())),
+              testing::AllOf(HasSubstr("pass 'cyclic'"), HasSubstr("cycle")));
+}
+
+double SecondsToOptimize(const std::function<void(ToyGraph&)>& build) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    ToyGraph toy;
+    build(toy);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_TRUE(Optimize(toy.graph, toy.constants, {}).ok());
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::min(best, time.count());
+  }
+  return best;
+}
+
+// The constant is read by every node, which is the worst case for lists of uses.
+void BuildWide(ToyGraph& toy, int nodes) {
+  const graph::ValueId x = toy.Input("x");
+  const graph::ValueId c = toy.Constant("c", Four());
+  graph::ValueId last = x;
+  for (int i = 0; i < nodes; i += 2) {
+    const graph::ValueId h = toy.Node("Gemm", {last}, "h", Producer());
+    last = toy.Node("Add", {h, c}, "y", Residual());
+  }
+  toy.Output(last);
+}
+
+void BuildConstantChain(ToyGraph& toy, int nodes) {
+  graph::ValueId last = toy.Constant("c", Four());
+  for (int i = 0; i < nodes; ++i) last = toy.Node("Double", {last}, "h", Double());
+  toy.Output(toy.Node("Add", {toy.Input("x"), last}, "y", Residual()));
+}
+
+TEST(Driver, TimeIsLinearInTheNodes) {
+  const double once = SecondsToOptimize([](ToyGraph& toy) { BuildWide(toy, 10'000); });
+  const double twice = SecondsToOptimize([](ToyGraph& toy) { BuildWide(toy, 20'000); });
+  EXPECT_LT(twice, 2.5 * once);
+}
+
+TEST(Driver, TimeIsLinearInAConstantChain) {
+  const double once = SecondsToOptimize([](ToyGraph& toy) { BuildConstantChain(toy, 600); });
+  const double twice = SecondsToOptimize([](ToyGraph& toy) { BuildConstantChain(toy, 1200); });
+  EXPECT_LT(twice, 2.5 * once);
+}
+
+}  // namespace
+}  // namespace tandem::optimizer::test
