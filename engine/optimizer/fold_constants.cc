@@ -128,7 +128,7 @@ int64_t WorkOf(const graph::Graph& graph, const graph::Node& node,
 
 // What evaluating the node costs, before it is evaluated. Outputs whose size depends on data cost
 // what their bound says: nothing is known but the inputs, so their bytes stand in.
-std::optional<FoldCost> CostOf(const graph::Graph& graph, const graph::Node& node,
+std::optional<FoldCost> CostOf(const graph::Graph& graph, const graph::Node& node, Source source,
                                std::span<const ops::ValueFacts> facts) {
   FoldCost cost;
   cost.freed_bytes = FreedBytes(graph, node);
@@ -150,7 +150,9 @@ std::optional<FoldCost> CostOf(const graph::Graph& graph, const graph::Node& nod
       cost.made_bytes += DTypeBytes(facts[port].dtype, *elements);
     }
   }
-  if (all_known) cost.elements = std::max(cost.elements, WorkOf(graph, node, outputs));
+  if (all_known && source == Source::kConstants) {
+    cost.elements = std::max(cost.elements, WorkOf(graph, node, outputs));
+  }
   return cost;
 }
 
@@ -195,7 +197,7 @@ std::optional<std::vector<Tensor>> ComputeWithinBudget(const graph::Graph& graph
                                                        graph::NodeId anchor, Source source,
                                                        PassContext& context) {
   const graph::Node& node = graph.node(anchor);
-  std::optional<FoldCost> cost = CostOf(graph, node, context.inferred());
+  std::optional<FoldCost> cost = CostOf(graph, node, source, context.inferred());
   if (!cost) {
     context.Refuse(graph, anchor, "outputs", "the size of the result passes int64");
     return std::nullopt;
