@@ -1,0 +1,295 @@
+#include "server/config/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/config/triton_flags.h"
+
+namespace tandem::server {
+namespace {
+
+constexpr const char* kServeDescription =
+    "Tandem serves ONNX models on CPUs, over gRPC (Open Inference Protocol v2).\n"
+    "Models lie in the repository as <model>/<version>/model.onnx; the highest version is served.";
+
+constexpr const char* kServeFooter =
+    "Flags may be written --flag VALUE or --flag=VALUE; those that take true or false may stand "
+    "alone.\n\n"
+    "Subcommands:\n"
+    "  serve     Serve models; what flags without a subcommand mean.\n"
+    "  health    Ask a running daemon whether it is ready: health --addr HOST:PORT.\n\n"
+    "Example:\n"
+    "  tandem --model-repository /models --http-port 8000 --grpc-port 8001";
+
+using Milliseconds = std::chrono::milliseconds;
+
+// What the flags fill before it becomes a ServerConfig.
+struct ServeFlags {
+  ServerConfig config;
+  double drain_timeout_seconds = 30;
+  double drain_delay_seconds = 0;
+  std::string cpu;
+  std::string log_format = "text";
+  std::string log_level;
+  int log_verbose = 0;
+  bool log_info = true;
+  bool log_warning = true;
+  bool log_error = true;
+  std::string model_control_mode = "none";
+};
+
+// A flag that takes true or false and means true when it stands alone.
+void AddSwitch(CLI::App& app, const std::string& names, bool& value, const std::string& help) {
+  app.add_option(names, value, help)
+      ->expected(0, 1)
+      ->default_str("true")
+      ->type_name("BOOL")
+      ->option_text(value ? "BOOL [true]" : "BOOL [false]");
+}
+
+void AddListenFlags(CLI::App& app, const std::string& name, const std::string& what,
+                    ListenConfig& listen) {
+  const std::string group = "Where it listens";
+  app.add_option("--" + name + "-address", listen.address, "Address of the " + what)
+      ->type_name("IP")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--" + name + "-port", listen.port, "Port of the " + what + "; 0: any free one")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT")
+      ->group(group)
+      ->capture_default_str();
+  AddSwitch(app, "--allow-" + name, listen.enabled, "Whether there is a " + what);
+  app.get_option("--allow-" + name)->group(group);
+}
+
+void AddComputeFlags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "How it computes";
+  ServerConfig& config = flags.config;
+  app.add_option("--threads", config.threads,
+                 "Threads that compute; 0: the CPUs that cgroup, cpuset and affinity allow")
+      ->check(CLI::Range(0, 4096))
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--cpu", flags.cpu,
+                 "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx; "
+                 "without it what the machine has")
+      ->type_name("ISA")
+      ->group(group);
+  app.add_option("--default-max-batch-size", config.default_max_batch_size,
+                 "Most items of one run, for models whose requests may share one; 0: none may")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--max-queue", config.max_queue,
+                 "Requests that may wait per model; 0: four full batches, at least 64")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--max-message-bytes", config.max_message_bytes, "Largest gRPC message, in bytes")
+      ->check(CLI::Range(1, INT32_MAX))
+      ->group(group)
+      ->capture_default_str();
+}
+
+void AddLifeFlags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "Start and end";
+  app.add_option("--drain-timeout,--exit-timeout-secs", flags.drain_timeout_seconds,
+                 "Seconds that requests under way may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--drain-delay", flags.drain_delay_seconds,
+                 "Seconds after SIGTERM in which new requests are still served")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->type_name("SECONDS")
+      ->group(group)
+      ->capture_default_str();
+  AddSwitch(app, "--strict-readiness", flags.config.strict_readiness,
+            "Ready only when every model is; false: when loading has ended");
+  AddSwitch(app, "--exit-on-error", flags.config.exit_on_error,
+            "Exit when a model cannot be loaded; false: serve the others");
+  app.add_option("--model-control-mode", flags.model_control_mode,
+                 "Only none: all models are loaded at the start")
+      ->type_name("MODE")
+      ->group(group)
+      ->capture_default_str();
+  for (const char* name : {"--strict-readiness", "--exit-on-error"}) {
+    app.get_option(name)->group(group);
+  }
+}
+
+void AddReportFlags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "What it tells";
+  AddSwitch(app, "--triton-metrics", flags.config.triton_metrics,
+            "Export metrics under Triton's names, nv_inference_*, too");
+  app.add_option("--log-format", flags.log_format,
+                 "text or json, one line an event; Triton's default and ISO8601 mean text")
+      ->check(CLI::IsMember({"text", "json", "default", "ISO8601"}))
+      ->type_name("FORMAT")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error or off [info]")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+      ->type_name("LEVEL")
+      ->group(group);
+  app.add_option("--log-verbose", flags.log_verbose, "Triton's: 0, 1 (debug) or more (trace)")
+      ->check(CLI::Range(0, 1 << 20))
+      ->type_name("N")
+      ->group(group);
+  AddSwitch(app, "--log-info", flags.log_info, "Triton's: log events of the level info");
+  AddSwitch(app, "--log-warning", flags.log_warning, "Triton's: log warnings");
+  AddSwitch(app, "--log-error", flags.log_error, "Triton's: log errors");
+  for (const char* name : {"--triton-metrics", "--log-info", "--log-warning", "--log-error"}) {
+    app.get_option(name)->group(group);
+  }
+}
+
+std::unique_ptr<CLI::App> MakeServeApp(ServeFlags& flags) {
+  auto app = std::make_unique<CLI::App>(kServeDescription, "tandem");
+  app->footer(kServeFooter);
+  app->set_help_flag("-h,--help", "Print this and exit");
+  app->set_version_flag("--version", "tandem " TANDEM_VERSION, "Print the version and exit");
+  app->add_option("--model-repository,--model-store", flags.config.model_repository,
+                  "Directory of the models")
+      ->required()
+      ->type_name("DIR");
+  AddListenFlags(*app, "grpc", "gRPC server", flags.config.grpc);
+  AddListenFlags(*app, "http", "HTTP server", flags.config.http);
+  AddListenFlags(*app, "metrics", "metrics server", flags.config.metrics);
+  AddComputeFlags(*app, flags);
+  AddLifeFlags(*app, flags);
+  AddReportFlags(*app, flags);
+  return app;
+}
+
+Milliseconds FromSeconds(double seconds) { return Milliseconds(std::llround(seconds * 1000)); }
+
+StatusOr<LogLevel> ResolveLogLevel(const CLI::App& app, const ServeFlags& flags) {
+  const auto given = [&](const char* name) { return app.count(name) > 0; };
+  if (given("--log-level")) {
+    for (const char* other : {"--log-verbose", "--log-info", "--log-warning", "--log-error"}) {
+      if (given(other)) {
+        return InvalidArgument(
+            "--log-level and {} were both given; one of them says what is logged", other);
+      }
+    }
+    static const std::map<std::string, LogLevel> kLevels = {
+        {"trace", LogLevel::kTrace},     {"debug", LogLevel::kDebug}, {"info", LogLevel::kInfo},
+        {"warning", LogLevel::kWarning}, {"error", LogLevel::kError}, {"off", LogLevel::kOff}};
+    return kLevels.at(flags.log_level);
+  }
+  if (flags.log_verbose > 1) return LogLevel::kTrace;
+  if (flags.log_verbose == 1) return LogLevel::kDebug;
+  if (flags.log_info) return LogLevel::kInfo;
+  if (flags.log_warning) return LogLevel::kWarning;
+  return flags.log_error ? LogLevel::kError : LogLevel::kOff;
+}
+
+StatusOr<ServerConfig> Resolve(const CLI::App& app, const ServeFlags& flags) {
+  ServerConfig config = flags.config;
+  if (config.model_repository.empty()) return InvalidArgument("--model-repository is empty");
+  if (flags.model_control_mode != "none") {
+    return InvalidArgument(
+        "--model-control-mode is '{}'; only none exists: all models are loaded at the start",
+        flags.model_control_mode);
+  }
+  if (!flags.cpu.empty()) {
+    const StatusOr<Isa> isa = ParseIsa(flags.cpu);
+    if (!isa.ok()) return Annotate(isa.status(), "--cpu");
+    config.isa = *isa;
+  }
+  config.drain_timeout = FromSeconds(flags.drain_timeout_seconds);
+  config.drain_delay = FromSeconds(flags.drain_delay_seconds);
+  config.log_format = flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  ASSIGN_OR_RETURN(config.log_level, ResolveLogLevel(app, flags));
+  return config;
+}
+
+// The name of the flag in "--name=value" and "--name", else nothing.
+std::optional<std::string_view> FlagName(std::string_view argument) {
+  if (argument.substr(0, 2) != "--") return std::nullopt;
+  argument.remove_prefix(2);
+  return argument.substr(0, argument.find('='));
+}
+
+Status RefuseForeignFlags(std::span<const std::string> arguments) {
+  for (const std::string& argument : arguments) {
+    const std::optional<std::string_view> name = FlagName(argument);
+    if (!name) continue;
+    if (const std::optional<std::string_view> why = WhyRefused(*name)) {
+      return InvalidArgument(
+          "--{} is a flag of Triton's that has no meaning here, since {}; remove it", *name, *why);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Parses; the text to print when --help or --version came.
+StatusOr<std::optional<std::string>> Parse(CLI::App& app, std::span<const std::string> arguments) {
+  // CLI11 takes them last first.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return app.help();
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument("{}; see --help", error.what());
+  }
+  return std::nullopt;
+}
+
+StatusOr<Invocation> ParseServe(std::span<const std::string> arguments) {
+  RETURN_IF_ERROR(RefuseForeignFlags(arguments));
+  ServeFlags flags;
+  const std::unique_ptr<CLI::App> app = MakeServeApp(flags);
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, Parse(*app, arguments));
+  if (text) return PrintConfig{*text};
+  ASSIGN_OR_RETURN(ServerConfig config, Resolve(*app, flags));
+  return config;
+}
+
+StatusOr<Invocation> ParseHealth(std::span<const std::string> arguments) {
+  HealthConfig config;
+  double timeout_seconds = 5;
+  CLI::App app("Asks a running daemon whether it is ready; exits with 0 when it is, else with 1.",
+               "tandem health");
+  app.set_help_flag("-h,--help", "Print this and exit");
+  app.add_option("--addr", config.address, "Address of its gRPC server")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--timeout", timeout_seconds, "Seconds to wait for the answer")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, Parse(app, arguments));
+  if (text) return PrintConfig{*text};
+  const size_t colon = config.address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == config.address.size()) {
+    return InvalidArgument("--addr is '{}'; HOST:PORT is expected", config.address);
+  }
+  config.timeout = FromSeconds(timeout_seconds);
+  return config;
+}
+
+}  // namespace
+
+StatusOr<Invocation> ParseCommandLine(std::span<const std::string> arguments) {
+  if (!arguments.empty() && !arguments.front().empty() && arguments.front().front() != '-') {
+    const std::string& command = arguments.front();
+    if (command == "serve") return ParseServe(arguments.subspan(1));
+    if (command == "health") return ParseHealth(arguments.subspan(1));
+    return InvalidArgument("'{}' is no subcommand; serve and health are", command);
+  }
+  return ParseServe(arguments);
+}
+
+}  // namespace tandem::server
