@@ -55,9 +55,9 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     RETURN_IF_ERROR(ops::InferAll(graph));
     // Ports are described as the file has them, before passes replace values.
     ModelInfo info = DescribePorts(graph, imported->producer);
-    ASSIGN_OR_RETURN(optimizer::OptimizeReport report,
-                     optimizer::Optimize(graph, constants_,
-                                         OptimizeOptionsOf(options_, isa_, *parallel_)));
+    ASSIGN_OR_RETURN(
+        optimizer::OptimizeReport report,
+        optimizer::Optimize(graph, constants_, OptimizeOptionsOf(options_, isa_, *parallel_)));
     RETURN_IF_ERROR(CheckStopped(stopped));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;

@@ -55,7 +55,7 @@ struct EngineOptions {
 struct Port {
   std::string name;
   DType dtype = DType::kUndefined;
-  graph::DimVector dims;  // symbols and unknowns where the model leaves the extent open
+  graph::DimVector dims;   // symbols and unknowns where the model leaves the extent open
   bool rank_known = true;  // false: any shape, and dims is empty
   bool optional = false;   // an input with a default
 };
@@ -65,8 +65,8 @@ struct ModelInfo {
   std::string producer;  // producer_name and producer_version of the file
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  // True when items of different requests may ride together: axis 0 of every input and output is the
-  // batch and no operator mixes items. The reason says why not.
+  // True when items of different requests may ride together: axis 0 of every input and output is
+  // the batch and no operator mixes items. The reason says why not.
   bool joinable = false;
   std::string not_joinable_reason;
   // Set when the file fixes the batch at 1: any number of items is accepted all the same, and each

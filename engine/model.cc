@@ -48,9 +48,9 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
     graph::Dim dim = port.dims[static_cast<size_t>(axis)];
     if (axis == 0 && any_batch) dim = graph::Dim::Symbol("batch");
     if (dim.is_number() && dim.number() != shape[axis]) {
-      return InvalidArgument("input '{}' has shape {} where {} is expected: extent {} is {}, not {}",
-                             port.name, ToString(shape), graph::ToString(port.dims), axis,
-                             shape[axis], dim.number());
+      return InvalidArgument(
+          "input '{}' has shape {} where {} is expected: extent {} is {}, not {}", port.name,
+          ToString(shape), graph::ToString(port.dims), axis, shape[axis], dim.number());
     }
     if (!dim.is_symbol() || dim.coefficient() != 1) continue;
     const auto [known, added] = symbols.try_emplace(dim.symbol(), shape[axis], port.name);
@@ -72,8 +72,7 @@ ModelInfo DescribePorts(const graph::Graph& graph, std::string producer) {
     info.inputs.push_back(DescribePort(graph.value(id).name, graph.value(id)));
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    info.outputs.push_back(
-        DescribePort(graph.output_names()[i], graph.value(graph.outputs()[i])));
+    info.outputs.push_back(DescribePort(graph.output_names()[i], graph.value(graph.outputs()[i])));
     info.outputs.back().optional = false;
   }
   return info;
@@ -101,9 +100,10 @@ Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
                              PortNames(info_.inputs));
     }
     if (port->optional) {
-      return InvalidArgument("input '{}' has a default, which this model does not let requests "
-                             "replace",
-                             input.name);
+      return InvalidArgument(
+          "input '{}' has a default, which this model does not let requests "
+          "replace",
+          input.name);
     }
     if (!seen.insert(input.name).second) {
       return InvalidArgument("input '{}' is given twice", input.name);

@@ -1,4 +1,5 @@
-// The Model that Engine::Load returns: a plan, the session that runs it, and what it says of itself.
+// The Model that Engine::Load returns: a plan, the session that runs it, and what it says of
+// itself.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// ConvertLayout (domain tandem): the same tensor in the other layout. Planted by the planner where a
-// value is read in a layout it was not written in; never part of a file.
+// ConvertLayout (domain tandem): the same tensor in the other layout. Planted by the planner where
+// a value is read in a layout it was not written in; never part of a file.
 #include "engine/kernels/move/permute.h"
 #include "engine/ops/registry.h"
 

@@ -9,7 +9,8 @@ namespace {
 
 // Extent 0 of a port, or nothing when the port has no first axis.
 std::optional<graph::Dim> FirstDim(const graph::Value& value) {
-  if (value.type.kind != graph::ValueKind::kTensor || !value.type.dims || value.type.dims->empty()) {
+  if (value.type.kind != graph::ValueKind::kTensor || !value.type.dims ||
+      value.type.dims->empty()) {
     return std::nullopt;
   }
   return value.type.dims->front();
@@ -62,8 +63,8 @@ ops::BatchAnswer AskNode(const graph::Graph& graph, const graph::Node& node,
   return any ? ops::OpOf(node).Batch(query) : ops::BatchAnswer::All(query, std::nullopt);
 }
 
-// Operands of a fused stage must ride on the axis of the node's result, or be shared without a batch
-// extent of their own.
+// Operands of a fused stage must ride on the axis of the node's result, or be shared without a
+// batch extent of their own.
 std::optional<std::string> EpilogueDecline(const graph::Graph& graph, const graph::Node& node,
                                            const std::vector<std::optional<int>>& axes,
                                            std::optional<int> result) {

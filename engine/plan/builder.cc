@@ -174,8 +174,7 @@ class Builder {
 
   // Both layouts are the same memory when there is one pixel or one channel.
   static bool SpatialIsOne(const PlanValue& value) {
-    const graph::Dim spatial =
-        graph::Product(*value.dims, 2, static_cast<int>(value.dims->size()));
+    const graph::Dim spatial = graph::Product(*value.dims, 2, static_cast<int>(value.dims->size()));
     const graph::Dim channels = (*value.dims)[1];
     return (spatial.is_number() && spatial.number() == 1) ||
            (channels.is_number() && channels.number() == 1);

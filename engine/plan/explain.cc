@@ -8,9 +8,8 @@ namespace {
 std::string ValueText(const Plan& plan, ValueIndex index) {
   if (index == kOmitted) return "-";
   const PlanValue& value = plan.values[static_cast<size_t>(index)];
-  std::string text =
-      fmt::format("'{}' {}{}", value.name, DTypeName(value.dtype),
-                  value.dims ? graph::ToString(*value.dims) : std::string("[...]"));
+  std::string text = fmt::format("'{}' {}{}", value.name, DTypeName(value.dtype),
+                                 value.dims ? graph::ToString(*value.dims) : std::string("[...]"));
   if (value.layout != Layout::kNative) text += fmt::format(" {}", LayoutName(value.layout));
   if (value.constant != nullptr) text += " constant";
   return text;

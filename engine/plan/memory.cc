@@ -12,9 +12,8 @@ Placement PlaceBuffers(const std::vector<Lifetime>& lifetimes) {
   placement.offsets.assign(lifetimes.size(), 0);
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    return lifetimes[a].bytes > lifetimes[b].bytes;
-  });
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   std::vector<size_t> placed;  // by rising offset
   for (const size_t i : order) {
     const Lifetime& wanted = lifetimes[i];
@@ -29,8 +28,8 @@ Placement PlaceBuffers(const std::vector<Lifetime>& lifetimes) {
     }
     placement.offsets[i] = offset;
     placement.bytes = std::max(placement.bytes, offset + bytes);
-    const auto place = std::ranges::upper_bound(
-        placed, offset, {}, [&](size_t j) { return placement.offsets[j]; });
+    const auto place = std::ranges::upper_bound(placed, offset, {},
+                                                [&](size_t j) { return placement.offsets[j]; });
     placed.insert(place, i);
   }
   return placement;

@@ -77,8 +77,8 @@ class Scheduler {
   }
 
   // Marks the tasks that are comparable with every other one: everything before is an ancestor,
-  // everything behind a descendant. In a topological order that is so when the task is the only sink
-  // of the tasks up to it and the only source of the tasks from it on.
+  // everything behind a descendant. In a topological order that is so when the task is the only
+  // sink of the tasks up to it and the only source of the tasks from it on.
   std::vector<bool> Bottlenecks(const Tasks& tasks) {
     Rank(tasks);
     const size_t n = tasks.size();

@@ -182,10 +182,9 @@ class ShapePlanner {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       if (At(static_cast<ValueIndex>(v)).storage == Storage::kDynamic) continue;
       group_readers[static_cast<size_t>(Root(static_cast<ValueIndex>(v)))] +=
-          static_cast<int>(std::ranges::count_if(
-              plan_.values[v].readers, [this](TaskIndex reader) {
-                return plan_.tasks[static_cast<size_t>(reader)].step != nullptr;
-              }));
+          static_cast<int>(std::ranges::count_if(plan_.values[v].readers, [this](TaskIndex reader) {
+            return plan_.tasks[static_cast<size_t>(reader)].step != nullptr;
+          }));
     }
     for (const Task& task : plan_.tasks) {
       if (task.step == nullptr || task.inputs.empty() || task.inputs[0] == kOmitted) continue;
@@ -323,8 +322,8 @@ class ShapePlanner {
     }
   }
 
-  // A buffer lives from the item that defines its value to the last item that reads any value in it,
-  // in the innermost block that holds them all.
+  // A buffer lives from the item that defines its value to the last item that reads any value in
+  // it, in the innermost block that holds them all.
   void RequestValue(ValueIndex root) {
     Place where = places_.at(ValueAt(root).def);
     int begin = where.item;

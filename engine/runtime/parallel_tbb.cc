@@ -26,10 +26,9 @@ class TbbParallel final : public Parallel {
     arena_.execute([&] {
       // A thread that waits for this loop must not pick up another request's work meanwhile.
       tbb::this_task_arena::isolate([&] {
-        tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, chunk),
-                          [&](const tbb::blocked_range<int64_t>& range) {
-                            body(range.begin(), range.end());
-                          });
+        tbb::parallel_for(
+            tbb::blocked_range<int64_t>(0, n, chunk),
+            [&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); });
       });
     });
   }

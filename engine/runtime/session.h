@@ -1,5 +1,6 @@
-// A session answers requests with one plan: it checks inputs, finds the shape plan, cuts a batch into
-// parts and runs them on environments of their own, each writing its rows of the outputs in place.
+// A session answers requests with one plan: it checks inputs, finds the shape plan, cuts a batch
+// into parts and runs them on environments of their own, each writing its rows of the outputs in
+// place.
 #pragma once
 
 #include <functional>

@@ -110,9 +110,8 @@ Status TensorEnv::RunTask(plan::TaskIndex index) const {
   if (place.mode == plan::TaskMode::kDynamic) {
     return Annotate(RunDynamic(values_, task, parallel_), task.name);
   }
-  TaskContext context(values_, task,
-                      values_.arena().subspan(place.scratch_offset, place.scratch_bytes),
-                      parallel_);
+  TaskContext context(
+      values_, task, values_.arena().subspan(place.scratch_offset, place.scratch_bytes), parallel_);
   return Annotate(task.step->Run(context), task.name);
 }
 

@@ -53,9 +53,9 @@ class RunValues {
   const plan::Plan& plan_;
   const plan::ShapePlan& shape_plan_;
   std::span<std::byte> arena_;
-  std::vector<MutableTensorView> views_;       // by plan value
-  std::vector<MutableTensorView> outputs_;     // by plan output, as bound
-  std::vector<Tensor> dynamic_;                // by plan value
+  std::vector<MutableTensorView> views_;    // by plan value
+  std::vector<MutableTensorView> outputs_;  // by plan output, as bound
+  std::vector<Tensor> dynamic_;             // by plan value
   bool resolved_ = false;
 
   friend class TensorEnv;
