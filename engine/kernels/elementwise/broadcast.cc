@@ -1,0 +1,130 @@
+#include "engine/kernels/elementwise/broadcast.h"
+
+#include <cstring>
+
+#include "engine/base/check.h"
+
+namespace tandem::kernels {
+namespace {
+
+// Elements below which a piece of work is not worth another thread.
+constexpr int64_t kGrain = 8192;
+constexpr size_t kMaxElementBytes = 8;
+
+void Gather(const std::byte* source, int64_t stride, size_t element_bytes, int64_t n,
+            std::byte* target) {
+  const int64_t stride_bytes = stride * static_cast<int64_t>(element_bytes);
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(target + static_cast<size_t>(i) * element_bytes, source + i * stride_bytes,
+                element_bytes);
+  }
+}
+
+}  // namespace
+
+BroadcastLoop::BroadcastLoop(std::span<const int64_t> extents,
+                             std::span<const BroadcastOperand> operands) {
+  for (const BroadcastOperand& operand : operands) {
+    operands_.push_back(
+        {static_cast<const std::byte*>(operand.data), operand.element_bytes, Extents()});
+  }
+  // The axis that is being built, as indices into the original axes; appended axes are merged.
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    elements_ *= extents[axis];
+    if (extents[axis] == 1) continue;
+    bool merges = !extents_.empty();
+    for (size_t i = 0; i < operands.size() && merges; ++i) {
+      merges = operands_[i].strides.back() == operands[i].strides[axis] * extents[axis];
+    }
+    if (merges) {
+      extents_.back() *= extents[axis];
+    } else {
+      extents_.push_back(extents[axis]);
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (merges) {
+        operands_[i].strides.back() = operands[i].strides[axis];
+      } else {
+        operands_[i].strides.push_back(operands[i].strides[axis]);
+      }
+    }
+  }
+  if (extents_.empty()) {
+    extents_.push_back(1);
+    for (Operand& operand : operands_) operand.strides.push_back(0);
+  }
+  for (const Operand& operand : operands_) {
+    gathers_ = gathers_ || operand.strides.back() > 1;
+    CHECK(operand.strides.back() <= 1 || operand.element_bytes <= kMaxElementBytes,
+          "elements of {} bytes are only read in order", operand.element_bytes);
+  }
+}
+
+void BroadcastLoop::Run(RowFunction row, const RowParams& params, void* output, size_t output_bytes,
+                        const Parallel& parallel) const {
+  const Target target{row, params, static_cast<std::byte*>(output), output_bytes};
+  parallel.For(elements_, kGrain,
+               [&](int64_t begin, int64_t end) { RunRange(target, begin, end); });
+}
+
+void BroadcastLoop::RunRange(const Target& target, int64_t begin, int64_t end) const {
+  const int64_t inner = extents_.back();
+  while (begin < end) {
+    const int64_t n = std::min(end - begin, inner - begin % inner);
+    RunRow(target, begin, n);
+    begin += n;
+  }
+}
+
+// Output elements [begin, begin + n), which lie in one row of the innermost axis.
+void BroadcastLoop::RunRow(const Target& target, int64_t begin, int64_t n) const {
+  absl::InlinedVector<const void*, 8> starts(operands_.size());
+  absl::InlinedVector<int64_t, 8> steps(operands_.size());
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = operands_[i];
+    int64_t rest = begin;
+    int64_t offset = 0;
+    for (size_t axis = extents_.size(); axis-- > 0;) {
+      offset += rest % extents_[axis] * operand.strides[axis];
+      rest /= extents_[axis];
+    }
+    starts[i] = operand.data + offset * static_cast<int64_t>(operand.element_bytes);
+    steps[i] = operand.strides.back();
+  }
+  if (gathers_) {
+    RunGathered(target, starts.data(), begin, n);
+    return;
+  }
+  target.row({starts.data(), steps.data(), static_cast<int>(operands_.size()),
+              target.output + static_cast<size_t>(begin) * target.output_bytes, n},
+             target.params);
+}
+
+void BroadcastLoop::RunGathered(const Target& target, const void* const* starts, int64_t begin,
+                                int64_t n) const {
+  CHECK(operands_.size() <= kMaxRowOperands, "{} operands in different orders", operands_.size());
+  alignas(64) std::byte buffers[kMaxRowOperands][kRowBlock * kMaxElementBytes];
+  const void* pieces[kMaxRowOperands];
+  int64_t steps[kMaxRowOperands];
+  for (int64_t done = 0; done < n; done += kRowBlock) {
+    const int64_t count = std::min(kRowBlock, n - done);
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const size_t bytes = operands_[i].element_bytes;
+      const int64_t stride = operands_[i].strides.back();
+      const auto* source =
+          static_cast<const std::byte*>(starts[i]) + done * stride * static_cast<int64_t>(bytes);
+      pieces[i] = source;
+      steps[i] = stride;
+      if (stride > 1) {
+        Gather(source, stride, bytes, count, buffers[i]);
+        pieces[i] = buffers[i];
+        steps[i] = 1;
+      }
+    }
+    target.row({pieces, steps, static_cast<int>(operands_.size()),
+                target.output + static_cast<size_t>(begin + done) * target.output_bytes, count},
+               target.params);
+  }
+}
+
+}  // namespace tandem::kernels

@@ -1,0 +1,110 @@
+#include "engine/ops/elementwise.h"
+
+#include "absl/strings/ascii.h"
+#include "engine/kernels/elementwise/broadcast.h"
+
+namespace tandem::ops {
+namespace {
+
+// Where the axes of a shape lie in memory: the axis at each place, outermost first.
+absl::InlinedVector<int, 6> AxesInMemory(int rank, Layout layout) {
+  absl::InlinedVector<int, 6> axes;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (layout == Layout::kChannelsLast && axis == 1) continue;
+    axes.push_back(axis);
+  }
+  if (layout == Layout::kChannelsLast) axes.push_back(1);
+  return axes;
+}
+
+// The operand with its strides along the axes of an output of `rank`, in the output's memory order.
+kernels::BroadcastOperand OperandOf(const TensorView& view, const MutableTensorView& output) {
+  const int rank = output.shape().rank();
+  const int missing = rank - view.shape().rank();
+  Dims strides(static_cast<size_t>(rank), 0);
+  int64_t stride = 1;
+  const auto own = AxesInMemory(view.shape().rank(), view.layout());
+  for (auto axis = own.rbegin(); axis != own.rend(); ++axis) {
+    const int64_t extent = view.shape()[*axis];
+    if (extent != 1) strides[static_cast<size_t>(*axis + missing)] = stride;
+    stride *= extent;
+  }
+  const size_t bytes =
+      view.dtype() == DType::kString ? sizeof(std::string) : DTypeBits(view.dtype()) / 8;
+  kernels::BroadcastOperand operand{view.raw(), bytes, {}};
+  for (const int axis : AxesInMemory(rank, output.layout())) {
+    operand.strides.push_back(strides[static_cast<size_t>(axis)]);
+  }
+  return operand;
+}
+
+}  // namespace
+
+Status ElementwiseStep::Run(StepContext& context) const {
+  const MutableTensorView& output = context.output(0);
+  absl::InlinedVector<kernels::BroadcastOperand, 3> operands;
+  for (const RowOperand& operand : operands_) {
+    const bool given = context.has_input(operand.port);
+    operands.push_back(
+        OperandOf(given ? context.input(operand.port) : operand.fallback.view(), output));
+  }
+  const Shape physical = PhysicalShape(output.shape(), output.layout());
+  const kernels::BroadcastLoop loop(physical.dims(), operands);
+  const size_t bytes =
+      output.dtype() == DType::kString ? sizeof(std::string) : DTypeBits(output.dtype()) / 8;
+  loop.Run(row_, params_, output.mutable_raw(), bytes, context.parallel());
+  return absl::OkStatus();
+}
+
+std::string ElementwiseName(const BindContext& context) {
+  std::string op = context.node().op_type;
+  for (char& c : op) c = absl::ascii_tolower(static_cast<unsigned char>(c));
+  return fmt::format("elementwise.{} {} {}", op, DTypeName(context.input(0).dtype),
+                     IsaName(context.isa()));
+}
+
+std::unique_ptr<Step> MakeElementwiseStep(const BindContext& context, kernels::RowFunction row,
+                                          kernels::RowParams params) {
+  std::vector<RowOperand> operands;
+  for (int port = 0; port < static_cast<int>(context.node().inputs.size()); ++port) {
+    operands.push_back({port, Tensor()});
+  }
+  return std::make_unique<ElementwiseStep>(ElementwiseName(context), row, params,
+                                           std::move(operands));
+}
+
+std::string DTypeList(absl::FunctionRef<bool(DType)> supported) {
+  std::string list;
+  for (int32_t number = 1; IsKnownDType(number); ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (!supported(dtype)) continue;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", DTypeName(dtype));
+  }
+  return list;
+}
+
+Status CheckDType(const InferContext& context, int port, absl::FunctionRef<bool(DType)> supported) {
+  const DType dtype = context.input(port).dtype;
+  if (supported(dtype)) return absl::OkStatus();
+  return InvalidArgument("input {} is of type {} where one of {} is expected", port,
+                         DTypeName(dtype), DTypeList(supported));
+}
+
+Status CheckSameDType(const InferContext& context, int port, int reference) {
+  const DType dtype = context.input(port).dtype;
+  const DType expected = context.input(reference).dtype;
+  if (dtype == expected) return absl::OkStatus();
+  return InvalidArgument("input {} is of type {} where {}, the type of input {}, is expected", port,
+                         DTypeName(dtype), DTypeName(expected), reference);
+}
+
+Cost ElementwiseCost(const StepShapes& shapes, DType dtype, double per_element) {
+  double elements = 0;
+  for (const Shape& shape : shapes.inputs) elements += static_cast<double>(shape.elements());
+  double written = 0;
+  for (const Shape& shape : shapes.outputs) written += static_cast<double>(shape.elements());
+  return {.multiply_adds = written * per_element,
+          .bytes = (elements + written) * static_cast<double>(DTypeBits(dtype)) / 8};
+}
+
+}  // namespace tandem::ops
