@@ -144,7 +144,7 @@ graph::Patch Fuse(const graph::Graph& graph, graph::NodeId anchor, const Candida
   if (operand >= 0) {
     // Operands come behind all inputs that the operator itself could have.
     const ops::OpEntry* entry = ops::Operators().Find(fused.domain, fused.op_type);
-    if (entry != nullptr && fused.epilogue.empty()) {
+    if (entry != nullptr) {
       fused.inputs.resize(std::max(fused.inputs.size(), static_cast<size_t>(entry->max_inputs)),
                           kNoValue);
     }

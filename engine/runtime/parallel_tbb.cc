@@ -1,6 +1,7 @@
 #include "engine/runtime/parallel_tbb.h"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
@@ -11,7 +12,10 @@ namespace {
 
 class TbbParallel final : public Parallel {
  public:
-  explicit TbbParallel(int threads) : threads_(threads), arena_(threads) {}
+  explicit TbbParallel(int threads)
+      : threads_(threads),
+        control_(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
+        arena_(threads) {}
 
   int threads() const override { return threads_; }
 
@@ -35,6 +39,8 @@ class TbbParallel final : public Parallel {
 
  private:
   const int threads_;
+  // Lets the threads be more than the CPUs when the caller asks for it.
+  const tbb::global_control control_;
   mutable tbb::task_arena arena_;
 };
 
