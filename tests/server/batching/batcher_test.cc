@@ -1,0 +1,624 @@
+#include "server/batching/batcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/server/batching/fixtures.h"
+#include "tests/support/compare.h"
+
+namespace tandem::server {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using test::FakeClock;
+using test::FakeServed;
+using test::Filled;
+using test::Ledger;
+using test::RequestOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// One runner unless said otherwise; the gate of `model_` is open at first.
+class BatcherTest : public testing::Test {
+ protected:
+  // The runner is busy with request `id` of one item from here until the gate opens.
+  void OccupyRunner(Batcher& batcher, int id = 1000) {
+    model_.model->gate.Close();
+    const int before = model_.model->gate.arrived();
+    batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(id));
+    model_.model->gate.WaitForArrivals(before + 1);
+  }
+  void Submit(Batcher& batcher, int id, Shape shape, float value) {
+    batcher.Submit(RequestOf(model_, std::move(shape), value), ledger_.Enter(id));
+  }
+  void ExpectTwice(int id, const Shape& shape, float value) {
+    const StatusOr<InferReply> reply = ledger_.Wait(id);
+    ASSERT_TRUE(reply.ok()) << id << ": " << reply.status();
+    ASSERT_EQ(reply->outputs.size(), 1u);
+    EXPECT_TRUE(tandem::test::Close(reply->outputs[0].tensor, Filled(shape, 2 * value),
+                                    tandem::test::Exact()));
+  }
+  void ExpectError(int id, absl::StatusCode code, const std::string& text) {
+    const StatusOr<InferReply> reply = ledger_.Wait(id);
+    ASSERT_FALSE(reply.ok()) << id;
+    EXPECT_EQ(reply.status().code(), code) << reply.status();
+    EXPECT_THAT(std::string(Message(reply.status())), HasSubstr(text));
+  }
+
+  FakeClock clock_;
+  FakeServed model_{8};
+  Ledger ledger_;
+};
+
+TEST_F(BatcherTest, AnswersWithTheModelsOutputs) {
+  Batcher batcher({.runners = 1}, clock_);
+  Submit(batcher, 1, {2, 3}, 5);
+  ExpectTwice(1, {2, 3}, 5);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  test::ExpectSettled(model_.metrics());
+  EXPECT_EQ(model_.metrics().succeeded.value(), 1u);
+  EXPECT_EQ(model_.metrics().inferences.value(), 2u);
+}
+
+TEST_F(BatcherTest, TellsHowLongTheRequestWaitedAndWasComputed) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 1, {2, 3}, 1);
+  Submit(batcher, 2, {3, 3}, 1);
+  clock_.Advance(milliseconds(7));
+  model_.model->gate.Open();
+  const StatusOr<InferReply> first = ledger_.Wait(1000);
+  const StatusOr<InferReply> second = ledger_.Wait(1);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->timing.queue, milliseconds(0));
+  EXPECT_EQ(first->timing.compute, milliseconds(7));
+  EXPECT_EQ(first->timing.batch_items, 1);
+  EXPECT_EQ(second->timing.queue, milliseconds(7));
+  EXPECT_EQ(second->timing.compute, milliseconds(0));
+  EXPECT_EQ(second->timing.batch_items, 5);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  EXPECT_EQ(model_.metrics().queue_duration.sum(), 2 * 7'000'000);
+  EXPECT_EQ(model_.metrics().compute_duration.sum(), 7'000'000);
+  EXPECT_EQ(model_.metrics().request_duration.sum(), 3 * 7'000'000);
+  EXPECT_EQ(model_.metrics().run_items.count(), 2u);
+  EXPECT_EQ(model_.metrics().run_items.sum(), 6);
+}
+
+TEST_F(BatcherTest, WhatQueuedWhileTheRunnerWasBusyRunsTogether) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  for (int id = 0; id < 5; ++id) Submit(batcher, id, {1, 3}, static_cast<float>(id));
+  model_.model->gate.Open();
+  for (int id = 0; id < 5; ++id) ExpectTwice(id, {1, 3}, static_cast<float>(id));
+  ASSERT_EQ(model_.model->runs().size(), 2u);
+  EXPECT_EQ(model_.model->runs()[1].size(), 5u);
+}
+
+TEST_F(BatcherTest, ARunHoldsNoMoreThanMaxBatchSizeItems) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  for (int id = 0; id < 4; ++id) Submit(batcher, id, {3, 3}, 1);
+  model_.model->gate.Open();
+  for (int id = 0; id < 4; ++id) ExpectTwice(id, {3, 3}, 1);
+  ASSERT_EQ(model_.model->runs().size(), 3u);
+  EXPECT_EQ(model_.model->runs()[1].size(), 2u);
+  EXPECT_EQ(model_.model->runs()[2].size(), 2u);
+}
+
+TEST_F(BatcherTest, OtherShapesRideInOtherRuns) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  Submit(batcher, 1, {1, 4}, 1);
+  Submit(batcher, 2, {2, 3}, 1);
+  Submit(batcher, 3, {1, 3, 1}, 1);
+  model_.model->gate.Open();
+  ExpectTwice(3, {1, 3, 1}, 1);
+  const auto runs = model_.model->runs();
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_THAT(runs[1], ElementsAre(Shape({1, 3}), Shape({2, 3})));
+  EXPECT_THAT(runs[2], ElementsAre(Shape({1, 4})));
+  EXPECT_THAT(runs[3], ElementsAre(Shape({1, 3, 1})));
+}
+
+TEST_F(BatcherTest, OtherDtypesRideInOtherRunsAndTheOrderOfInputsIsFree) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  const NamedTensor x{"x", Filled({1, 3}, 1)};
+  const NamedTensor z_float{"z", Filled({1, 2}, 1)};
+  const NamedTensor z_int{"z", Tensor::Of<int32_t>({1, 2}, {1, 1})};
+  int id = 0;
+  for (const auto& inputs : {std::vector{x, z_float}, {x, z_int}, {z_float, x}}) {
+    InferRequest request;
+    request.model = model_.served;
+    request.inputs = inputs;
+    batcher.Submit(std::move(request), ledger_.Enter(id++));
+  }
+  model_.model->gate.Open();
+  ledger_.WaitForCount(4);
+  const auto runs = model_.model->runs();
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[1].size(), 2u);
+  EXPECT_EQ(runs[2].size(), 1u);
+}
+
+TEST_F(BatcherTest, AModelThatDoesNotBatchRunsEachRequestAlone) {
+  const FakeServed alone(0);
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  for (int id = 0; id < 3; ++id) {
+    batcher.Submit(RequestOf(alone, {100}, 1), ledger_.Enter(id));
+  }
+  batcher.Submit(RequestOf(alone, {}, 1), ledger_.Enter(3));
+  model_.model->gate.Open();
+  ledger_.WaitForCount(5);
+  EXPECT_EQ(alone.model->runs().size(), 4u);
+  ExpectTwice(3, {}, 1);
+}
+
+TEST_F(BatcherTest, ARequestWithoutItemsRunsAlone) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  Submit(batcher, 1, {0, 3}, 1);
+  Submit(batcher, 2, {1, 3}, 1);
+  model_.model->gate.Open();
+  ExpectTwice(1, {0, 3}, 1);
+  ledger_.WaitForCount(4);
+  EXPECT_THAT(model_.model->runs()[1], ElementsAre(Shape({1, 3}), Shape({1, 3})));
+  EXPECT_THAT(model_.model->runs()[2], ElementsAre(Shape({0, 3})));
+}
+
+TEST_F(BatcherTest, SeveralItemsForAFileWithABatchOfOneGoThroughTheModelsOwnSplit) {
+  ModelInfo info;
+  info.batch_fixed_at_one = true;
+  const FakeServed fixed(8, info);
+  Batcher batcher({.runners = 1}, clock_);
+  batcher.Submit(RequestOf(fixed, {3, 2}, 4), ledger_.Enter(0));
+  ExpectTwice(0, {3, 2}, 4);
+}
+
+TEST_F(BatcherTest, WhatTheModelDoesNotAcceptIsRefusedBeforeTheQueue) {
+  Batcher batcher({.runners = 1}, clock_);
+  InferRequest request;
+  request.model = model_.served;
+  request.inputs.push_back({"w", Filled({1, 3}, 1)});
+  batcher.Submit(std::move(request), ledger_.Enter(0));
+  ASSERT_TRUE(ledger_.Has(0));
+  ExpectError(0, absl::StatusCode::kInvalidArgument, "model 'fake': input 'w' is unknown");
+  Submit(batcher, 1, {9, 3}, 1);
+  ExpectError(1, absl::StatusCode::kInvalidArgument,
+              "9 items, more than max_batch_size, which is 8");
+  Submit(batcher, 2, {}, 1);
+  ExpectError(2, absl::StatusCode::kInvalidArgument, "'x' is a scalar");
+  InferRequest uneven = RequestOf(model_, {2, 3}, 1);
+  uneven.inputs.push_back({"z", Filled({3, 3}, 1)});
+  batcher.Submit(std::move(uneven), ledger_.Enter(3));
+  ExpectError(3, absl::StatusCode::kInvalidArgument, "'z' has shape [3,3]");
+  model_.model->throw_in_validate = true;
+  Submit(batcher, 4, {1, 3}, 1);
+  ExpectError(4, absl::StatusCode::kInternal, "validation broke");
+  EXPECT_TRUE(model_.model->runs().empty());
+  EXPECT_EQ(test::Failures(model_, FailureReason::kInvalidArgument), 4u);
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, AFullQueueRefusesAndNamesItsBound) {
+  Batcher batcher({.max_queue = 2, .runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  Submit(batcher, 1, {1, 3}, 1);
+  Submit(batcher, 2, {1, 3}, 1);
+  ASSERT_TRUE(ledger_.Has(2));
+  ExpectError(2, absl::StatusCode::kUnavailable, "the queue is full, 2 requests wait");
+  EXPECT_EQ(test::Failures(model_, FailureReason::kQueueFull), 1u);
+  EXPECT_EQ(model_.metrics().queued.value(), 2);
+  EXPECT_EQ(model_.metrics().running.value(), 1);
+  model_.model->gate.Open();
+  ledger_.WaitForCount(4);
+}
+
+TEST_F(BatcherTest, TheQueueHoldsFourBatchesAndAtLeast64ByDefault) {
+  for (const auto& [max_batch_size, bound] :
+       std::vector<std::pair<int64_t, int>>{{0, 64}, {8, 64}, {16, 64}, {17, 68}, {32, 128}}) {
+    const FakeServed model(max_batch_size);
+    Ledger ledger;
+    Batcher batcher({.runners = 1}, clock_);
+    model.model->gate.Close();
+    batcher.Submit(RequestOf(model, {1, 3}, 1), ledger.Enter(-1));
+    model.model->gate.WaitForArrivals(1);
+    for (int id = 0; id <= bound; ++id) {
+      batcher.Submit(RequestOf(model, {1, 3}, 1), ledger.Enter(id));
+    }
+    EXPECT_FALSE(ledger.Has(bound - 1)) << max_batch_size;
+    EXPECT_TRUE(ledger.Has(bound)) << max_batch_size;
+    model.model->gate.Open();
+    ledger.WaitForCount(static_cast<size_t>(bound) + 2);
+  }
+}
+
+TEST_F(BatcherTest, ACancelledRequestGivesItsPlaceInTheQueueBackOnce) {
+  Batcher batcher({.max_queue = 1, .runners = 1}, clock_);
+  OccupyRunner(batcher);
+  auto call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
+  call->Cancel();
+  call->Cancel();
+  ASSERT_TRUE(ledger_.Has(0));
+  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
+  Submit(batcher, 1, {1, 3}, 1);
+  Submit(batcher, 2, {1, 3}, 1);
+  EXPECT_FALSE(ledger_.Has(1));
+  ExpectError(2, absl::StatusCode::kUnavailable, "full");
+  model_.model->gate.Open();
+  ExpectTwice(1, {1, 3}, 1);
+  EXPECT_EQ(model_.model->runs().size(), 2u);
+}
+
+TEST_F(BatcherTest, ADeadlineThatHasPassedIsAnsweredAtOnce) {
+  Batcher batcher({.runners = 1}, clock_);
+  InferRequest request = RequestOf(model_, {1, 3}, 1);
+  request.deadline = clock_.Now();
+  batcher.Submit(std::move(request), ledger_.Enter(0));
+  ASSERT_TRUE(ledger_.Has(0));
+  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
+  EXPECT_TRUE(model_.model->runs().empty());
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, ADeadlineThatPassesInTheQueueIsAnsweredWhileTheRunnerIsBusy) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  InferRequest request = RequestOf(model_, {1, 3}, 1);
+  request.deadline = clock_.Now() + milliseconds(10);
+  batcher.Submit(std::move(request), ledger_.Enter(0));
+  EXPECT_FALSE(ledger_.Has(0));
+  clock_.Advance(milliseconds(10));
+  batcher.Wake();
+  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "passed while the request waited");
+  EXPECT_FALSE(ledger_.Has(1000));
+  model_.model->gate.Open();
+  ExpectTwice(1000, {1, 3}, 1);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  EXPECT_EQ(model_.model->runs().size(), 1u);
+  EXPECT_EQ(test::Failures(model_, FailureReason::kDeadlineExceeded), 1u);
+}
+
+TEST_F(BatcherTest, WithTheRealClockADeadlineIsAnsweredWhileTheRunnerIsBusy) {
+  const SteadyClock clock;
+  Batcher batcher({.runners = 1}, clock);
+  OccupyRunner(batcher);
+  InferRequest late = RequestOf(model_, {1, 3}, 1);
+  late.deadline = clock.Now() + std::chrono::hours(1);
+  batcher.Submit(std::move(late), ledger_.Enter(0));
+  InferRequest request = RequestOf(model_, {1, 3}, 1);
+  request.deadline = clock.Now() + milliseconds(5);
+  const Clock::TimePoint deadline = request.deadline;
+  batcher.Submit(std::move(request), ledger_.Enter(1));
+  ExpectError(1, absl::StatusCode::kDeadlineExceeded, "waited");
+  EXPECT_GE(clock.Now(), deadline);
+  RecordProperty("late_by_us",
+                 std::to_string((clock.Now() - deadline) / std::chrono::microseconds(1)));
+  EXPECT_FALSE(ledger_.Has(0));
+  model_.model->gate.Open();
+  ExpectTwice(0, {1, 3}, 1);
+}
+
+TEST_F(BatcherTest, ADeadlineThatPassesDuringTheRunIsAnsweredAtOnceAndEndsTheRun) {
+  Batcher batcher({.runners = 1}, clock_);
+  model_.model->gate.Close();
+  InferRequest request = RequestOf(model_, {1, 3}, test::kEndless);
+  request.deadline = clock_.Now() + milliseconds(10);
+  batcher.Submit(std::move(request), ledger_.Enter(0));
+  model_.model->gate.WaitForArrivals(1);
+  clock_.Advance(milliseconds(10));
+  batcher.Wake();
+  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "passed while the request was computed");
+  model_.model->gate.Open();
+  Submit(batcher, 1, {1, 3}, 1);
+  ExpectTwice(1, {1, 3}, 1);
+  EXPECT_EQ(model_.model->stopped_runs(), 1);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, AResultThatComesAfterTheDeadlineIsNoResult) {
+  Batcher batcher({.runners = 1}, clock_);
+  model_.model->gate.Close();
+  InferRequest request = RequestOf(model_, {1, 3}, 1);
+  request.deadline = clock_.Now() + std::chrono::hours(2);
+  batcher.Submit(std::move(request), ledger_.Enter(0));
+  model_.model->gate.WaitForArrivals(1);
+  clock_.Advance(std::chrono::hours(2));
+  model_.model->gate.Open();
+  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
+}
+
+TEST_F(BatcherTest, ATimeoutCountsInTheQueueOnly) {
+  Batcher batcher({.runners = 1}, clock_);
+  model_.model->gate.Close();
+  InferRequest running = RequestOf(model_, {1, 3}, 1);
+  running.queue_timeout = microseconds(500);
+  batcher.Submit(std::move(running), ledger_.Enter(0));
+  model_.model->gate.WaitForArrivals(1);
+  InferRequest waiting = RequestOf(model_, {1, 3}, 1);
+  waiting.queue_timeout = microseconds(1000);
+  batcher.Submit(std::move(waiting), ledger_.Enter(1));
+  InferRequest forever = RequestOf(model_, {1, 3}, 1);
+  forever.queue_timeout = microseconds::max();
+  batcher.Submit(std::move(forever), ledger_.Enter(2));
+  clock_.Advance(milliseconds(1));
+  batcher.Wake();
+  ExpectError(1, absl::StatusCode::kUnavailable, "longer than its timeout of 1000 us");
+  EXPECT_EQ(test::Failures(model_, FailureReason::kQueueTimeout), 1u);
+  EXPECT_FALSE(ledger_.Has(0));
+  model_.model->gate.Open();
+  ExpectTwice(0, {1, 3}, 1);
+  ExpectTwice(2, {1, 3}, 1);
+}
+
+TEST_F(BatcherTest, ACancelledRequestIsAnsweredDuringItsRunAndTheRunEnds) {
+  Batcher batcher({.runners = 1}, clock_);
+  model_.model->gate.Close();
+  auto call = batcher.Submit(RequestOf(model_, {1, 3}, test::kEndless), ledger_.Enter(0));
+  model_.model->gate.WaitForArrivals(1);
+  call->Cancel();
+  ASSERT_TRUE(ledger_.Has(0));
+  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
+  model_.model->gate.Open();
+  Submit(batcher, 1, {1, 3}, 1);
+  ExpectTwice(1, {1, 3}, 1);
+  EXPECT_EQ(model_.model->stopped_runs(), 1);
+}
+
+TEST_F(BatcherTest, CancellingOneOfABatchLeavesTheOthersAlone) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  auto call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
+  Submit(batcher, 1, {1, 3}, 7);
+  model_.model->gate.LetOnePass();
+  // Both ride in the second run, which stands at the closed gate.
+  model_.model->gate.WaitForArrivals(2);
+  EXPECT_EQ(model_.model->runs()[1].size(), 2u);
+  call->Cancel();
+  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
+  model_.model->gate.Open();
+  ExpectTwice(1, {1, 3}, 7);
+  ledger_.WaitForCount(3);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, ABatchEndsEarlyWhenNobodyWaitsForItAnyMore) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  std::vector<std::shared_ptr<InferCall>> calls;
+  for (int id = 0; id < 3; ++id) {
+    calls.push_back(batcher.Submit(RequestOf(model_, {1, 3}, test::kEndless), ledger_.Enter(id)));
+  }
+  model_.model->gate.Open();
+  model_.model->gate.WaitForArrivals(2);
+  for (const auto& call : calls) call->Cancel();
+  Submit(batcher, 3, {1, 3}, 1);
+  ExpectTwice(3, {1, 3}, 1);
+  EXPECT_EQ(model_.model->stopped_runs(), 1);
+  EXPECT_EQ(model_.model->runs().size(), 3u);
+}
+
+TEST_F(BatcherTest, CancellingAfterTheAnswerChangesNothing) {
+  std::shared_ptr<InferCall> call;
+  std::shared_ptr<InferCall> refused;
+  {
+    Batcher batcher({.runners = 1}, clock_);
+    call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
+    refused = batcher.Submit(RequestOf(model_, {9, 3}, 1), ledger_.Enter(1));
+    ExpectTwice(0, {1, 3}, 1);
+    call->Cancel();
+    refused->Cancel();
+  }
+  call->Cancel();
+  refused->Cancel();
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, AnErrorInABatchStaysWithTheRequestThatCausedIt) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  Submit(batcher, 1, {2, 3}, test::kPoison);
+  Submit(batcher, 2, {3, 3}, 3);
+  model_.model->gate.Open();
+  ExpectTwice(0, {1, 3}, 1);
+  ExpectTwice(2, {3, 3}, 3);
+  ExpectError(1, absl::StatusCode::kInvalidArgument, "is poison");
+  EXPECT_EQ(ledger_.Wait(2)->timing.batch_items, 3);
+  // The occupant, the batch, and one run for each of its members.
+  EXPECT_EQ(model_.model->runs().size(), 5u);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  test::ExpectSettled(model_.metrics());
+  EXPECT_EQ(model_.metrics().run_items.count(), 3u);
+}
+
+TEST_F(BatcherTest, AnExceptionBecomesAnInternalErrorOfTheRequestThatCausedIt) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, test::kThrow);
+  Submit(batcher, 1, {1, 3}, 3);
+  model_.model->gate.Open();
+  ExpectError(0, absl::StatusCode::kInternal,
+              "model 'fake' version 1: the run threw: the kernel broke");
+  ExpectTwice(1, {1, 3}, 3);
+  Submit(batcher, 2, {1, 3}, 5);
+  ExpectTwice(2, {1, 3}, 5);
+}
+
+TEST_F(BatcherTest, ACallbackThatThrowsHarmsNobodyElse) {
+  Batcher batcher({.runners = 1}, clock_);
+  batcher.Submit(RequestOf(model_, {1, 3}, 1),
+                 [](const StatusOr<InferReply>&) { throw std::runtime_error("callback"); });
+  Submit(batcher, 1, {1, 3}, 5);
+  ExpectTwice(1, {1, 3}, 5);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+}
+
+TEST_F(BatcherTest, TheOldestRequestOfAllModelsRunsNext) {
+  const FakeServed other(8, {}, "other");
+  std::vector<std::string> order;
+  std::mutex mutex;
+  const auto note = [&](const char* name) {
+    return [&, name](const StatusOr<InferReply>&) {
+      const std::scoped_lock lock(mutex);
+      order.emplace_back(name);
+    };
+  };
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  // Shapes differ, so that nothing is joined.
+  batcher.Submit(RequestOf(other, {1, 1}, 1), note("other 1"));
+  batcher.Submit(RequestOf(model_, {1, 1}, 1), note("fake 1"));
+  batcher.Submit(RequestOf(model_, {1, 2}, 1), note("fake 2"));
+  batcher.Submit(RequestOf(other, {1, 2}, 1), note("other 2"));
+  model_.model->gate.Open();
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  EXPECT_THAT(order, ElementsAre("other 1", "fake 1", "fake 2", "other 2"));
+}
+
+TEST_F(BatcherTest, AModelHasNoMoreRunsAtATimeThanItMay) {
+  FakeServed narrow(0, {}, "narrow");
+  narrow.served->max_runs = 1;
+  Batcher batcher({.runners = 3}, clock_);
+  narrow.model->gate.Close();
+  batcher.Submit(RequestOf(narrow, {1}, 1), ledger_.Enter(0));
+  narrow.model->gate.WaitForArrivals(1);
+  batcher.Submit(RequestOf(narrow, {1}, 2), ledger_.Enter(1));
+  // Other models use the runners that are left.
+  Submit(batcher, 2, {1, 3}, 3);
+  ExpectTwice(2, {1, 3}, 3);
+  EXPECT_EQ(narrow.model->gate.arrived(), 1);
+  narrow.model->gate.Open();
+  ExpectTwice(1, {1}, 2);
+  EXPECT_EQ(narrow.model->most_active(), 1);
+}
+
+TEST_F(BatcherTest, AsManyRunsAreUnderWayAsThereAreRunners) {
+  const FakeServed alone(0);
+  Batcher batcher({.runners = 3}, clock_);
+  alone.model->gate.Close();
+  for (int id = 0; id < 9; ++id) batcher.Submit(RequestOf(alone, {1}, 1), ledger_.Enter(id));
+  alone.model->gate.WaitForArrivals(3);
+  alone.model->gate.Open();
+  ledger_.WaitForCount(9);
+  EXPECT_EQ(alone.model->most_active(), 3);
+}
+
+TEST_F(BatcherTest, ADelayThatTheModelAsksForGathersABatch) {
+  model_.served->max_queue_delay = milliseconds(50);
+  Batcher batcher({.runners = 1}, clock_);
+  Submit(batcher, 0, {1, 3}, 1);
+  Submit(batcher, 1, {1, 3}, 1);
+  clock_.Advance(milliseconds(49));
+  batcher.Wake();
+  EXPECT_FALSE(ledger_.Has(0));
+  clock_.Advance(milliseconds(1));
+  batcher.Wake();
+  ledger_.WaitForCount(2);
+  ASSERT_EQ(model_.model->runs().size(), 1u);
+  EXPECT_EQ(model_.model->runs()[0].size(), 2u);
+  Submit(batcher, 2, {8, 3}, 1);
+  ExpectTwice(2, {8, 3}, 1);
+}
+
+TEST_F(BatcherTest, DrainingRefusesTheNewAndWaitsForTheAccepted) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  bool drained = false;
+  std::thread draining([&] { drained = batcher.Drain(std::chrono::hours(1)); });
+  // Draining has begun once a request is refused.
+  for (int id = 1;; ++id) {
+    Submit(batcher, id, {1, 3}, 1);
+    if (ledger_.Has(id)) {
+      ExpectError(id, absl::StatusCode::kUnavailable, "shutting down");
+      break;
+    }
+    std::this_thread::yield();
+  }
+  EXPECT_GE(test::Failures(model_, FailureReason::kDraining) +
+                test::Failures(model_, FailureReason::kQueueFull),
+            1u);
+  model_.model->gate.Open();
+  draining.join();
+  EXPECT_TRUE(drained);
+  ExpectTwice(0, {1, 3}, 1);
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsQueued) {
+  Batcher batcher({.runners = 1}, clock_);
+  OccupyRunner(batcher);
+  Submit(batcher, 0, {1, 3}, 1);
+  EXPECT_FALSE(batcher.Drain(milliseconds(0)));
+  ASSERT_TRUE(ledger_.Has(0));
+  ExpectError(0, absl::StatusCode::kUnavailable, "shutting down");
+  EXPECT_FALSE(ledger_.Has(1000));
+  std::atomic<bool> ended{false};
+  std::thread draining([&] {
+    EXPECT_FALSE(batcher.Drain(seconds(30)));
+    ended = true;
+  });
+  while (!ended) {
+    clock_.Advance(seconds(10));
+    batcher.Wake();
+    std::this_thread::yield();
+  }
+  draining.join();
+  model_.model->gate.Open();
+  ExpectTwice(1000, {1, 3}, 1);
+}
+
+TEST_F(BatcherTest, ItsEndAnswersEverything) {
+  auto batcher = std::make_unique<Batcher>(BatcherOptions{.runners = 2}, clock_);
+  for (int id = 0; id < 2; ++id) Submit(*batcher, id, {8, 3}, test::kEndless);
+  model_.model->gate.WaitForArrivals(2);
+  for (int id = 2; id < 5; ++id) Submit(*batcher, id, {1, 3}, 1);
+  batcher.reset();
+  for (int id = 0; id < 5; ++id) {
+    ASSERT_TRUE(ledger_.Has(id));
+    ExpectError(id, absl::StatusCode::kUnavailable, "shutting down");
+  }
+  EXPECT_EQ(model_.model->stopped_runs(), 2);
+  test::ExpectSettled(model_.metrics());
+}
+
+TEST_F(BatcherTest, ACallbackMaySubmitTheNextRequest) {
+  Batcher batcher({.runners = 1}, clock_);
+  std::function<void(int)> next = [&](int id) {
+    batcher.Submit(RequestOf(model_, {1, 3}, 1), [&, id](StatusOr<InferReply> reply) {
+      ledger_.Enter(id)(std::move(reply));
+      if (id < 20) next(id + 1);
+    });
+  };
+  next(0);
+  ledger_.WaitForCount(21);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+}
+
+TEST_F(BatcherTest, LetsGoOfAModelOnceItsRequestsAreAnswered) {
+  Batcher batcher({.runners = 1}, clock_);
+  auto gone = std::make_unique<FakeServed>(8);
+  const std::weak_ptr<const ServedModel> watch = gone->served;
+  batcher.Submit(RequestOf(*gone, {1, 3}, 1), ledger_.Enter(0));
+  ledger_.WaitForCount(1);
+  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+  gone.reset();
+  // The runner drops its last reference shortly after the answer.
+  while (!watch.expired()) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace tandem::server
