@@ -72,9 +72,10 @@ TANDEM_VECTOR_OP(Abs, hn::Abs(x));
 TANDEM_VECTOR_OP(Neg, hn::Neg(x));
 TANDEM_VECTOR_OP(Sign, SignOf(d, x));
 TANDEM_VECTOR_OP(Relu, Relu(d, x));
-TANDEM_VECTOR_OP(Ceil, hn::Ceil(x));
+// The portable target drops the sign of a zero.
+TANDEM_VECTOR_OP(Ceil, hn::CopySign(hn::Ceil(x), x));
 TANDEM_VECTOR_OP(Floor, hn::Floor(x));
-TANDEM_VECTOR_OP(Round, hn::Round(x));
+TANDEM_VECTOR_OP(Round, hn::CopySign(hn::Round(x), x));
 TANDEM_VECTOR_OP(Sqrt, hn::Sqrt(x));
 TANDEM_VECTOR_OP(Reciprocal, hn::Div(hn::Set(d, 1.0f), x));
 TANDEM_VECTOR_OP(Exp, Exp(d, x));
