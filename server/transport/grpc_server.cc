@@ -1,0 +1,128 @@
+#include "server/transport/grpc_server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "server/transport/address.h"
+#include "server/transport/health_service.h"
+#include "server/transport/inference_service.h"
+
+namespace tandem::server {
+namespace {
+
+// Reflection is gRPC's own service, which takes a thread per stream.
+constexpr int kReflectionThreads = 8;
+
+void LogLine(gpr_log_func_args* args) {
+  const auto level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
+  spdlog::log(level, "grpc: {}", args->message);
+}
+
+void PrepareLibrary() {
+  static const bool once = [] {
+    gpr_set_log_function(LogLine);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+void SetLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.SetMaxSendMessageSize(options.max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  grpc::ResourceQuota quota("tandem");
+  quota.SetMaxThreads(kReflectionThreads);
+  if (options.memory_quota_bytes > 0) quota.Resize(options.memory_quota_bytes);
+  builder.SetResourceQuota(quota);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+}  // namespace
+
+class GrpcServer::Impl {
+ public:
+  Impl(Backend& backend, const Clock& clock) : inference_(backend, clock), health_(backend) {}
+  ~Impl() { Shutdown(std::chrono::milliseconds(0)); }
+
+  Status Listen(const GrpcServerOptions& options) {
+    RETURN_IF_ERROR(CheckCanListen(options.address, options.port));
+    PrepareLibrary();
+    grpc::ServerBuilder builder;
+    SetLimits(options, builder);
+    builder.AddListeningPort(HostPort(options.address, options.port),
+                             grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&inference_);
+    builder.RegisterService(&health_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) {
+      return Unavailable("cannot listen on {}", HostPort(options.address, options.port));
+    }
+    return absl::OkStatus();
+  }
+
+  void Shutdown(std::chrono::milliseconds timeout) {
+    if (server_ == nullptr) return;
+    health_.EndWatches();
+    server_->Shutdown(std::chrono::system_clock::now() + timeout);
+    server_.reset();
+  }
+
+  int port() const { return port_; }
+  HealthService& health() { return health_; }
+
+ private:
+  InferenceService inference_;
+  HealthService health_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Listen(const GrpcServerOptions& options,
+                                                         Backend& backend, const Clock& clock) {
+  auto impl = std::make_unique<Impl>(backend, clock);
+  RETURN_IF_ERROR(impl->Listen(options));
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(impl)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcServer::~GrpcServer() = default;
+
+int GrpcServer::port() const { return impl_->port(); }
+void GrpcServer::PublishHealth() { impl_->health().Publish(); }
+void GrpcServer::Shutdown(std::chrono::milliseconds timeout) { impl_->Shutdown(timeout); }
+
+Status CheckHealth(const std::string& address, std::chrono::milliseconds timeout) {
+  using grpc::health::v1::HealthCheckResponse;
+  const auto stub = grpc::health::v1::Health::NewStub(
+      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, {}, &response);
+  if (!status.ok()) {
+    return MakeStatus(static_cast<absl::StatusCode>(status.error_code()),
+                      fmt::format("{}: {}", address, status.error_message()));
+  }
+  if (response.status() == HealthCheckResponse::SERVING) return absl::OkStatus();
+  return Unavailable("{}: {}", address, HealthCheckResponse::ServingStatus_Name(response.status()));
+}
+
+}  // namespace tandem::server

@@ -1,0 +1,141 @@
+#include "server/transport/infer_reactor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/transport/decode.h"
+#include "server/transport/encode.h"
+#include "server/transport/grpc_status.h"
+
+namespace tandem::server {
+namespace {
+
+using inference::ModelInferRequest;
+using inference::ModelInferResponse;
+using std::chrono::milliseconds;
+
+// gRPC's own timer ends a call at its deadline, rounded to milliseconds: what it cancels so close
+// to the deadline has run out of time.
+constexpr milliseconds kDeadlineSlack{5};
+
+constexpr milliseconds kOverloadPushback{100};
+constexpr milliseconds kLoadingPushback{1000};
+
+class InferMessageHolder final : public grpc::MessageHolder<ModelInferRequest, ModelInferResponse> {
+ public:
+  InferMessageHolder() : shared_(std::make_shared<ModelInferRequest>()) {
+    set_request(shared_.get());
+    set_response(&response_);
+  }
+
+  void Release() override { delete this; }
+  void FreeRequest() override {
+    set_request(nullptr);
+    shared_.reset();
+  }
+
+  std::shared_ptr<const ModelInferRequest> shared() const { return shared_; }
+
+ private:
+  std::shared_ptr<ModelInferRequest> shared_;
+  ModelInferResponse response_;
+};
+
+Clock::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return Clock::TimePoint::max();
+  const auto left = deadline - std::chrono::system_clock::now();
+  const Clock::TimePoint now = clock.Now();
+  if (left > Clock::TimePoint::max() - now) return Clock::TimePoint::max();
+  return now + std::chrono::duration_cast<Clock::Duration>(left);
+}
+
+// How long a client should wait before it tries this server again; nothing where that is no use.
+std::optional<milliseconds> Pushback(const Status& status, ServerState state) {
+  if (status.code() != absl::StatusCode::kUnavailable) return std::nullopt;
+  switch (state) {
+    case ServerState::kLoading:
+      return kLoadingPushback;
+    case ServerState::kServing:
+      return kOverloadPushback;
+    case ServerState::kDraining:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+grpc::MessageHolder<ModelInferRequest, ModelInferResponse>* InferMessages::AllocateMessages() {
+  return new InferMessageHolder();
+}
+
+std::shared_ptr<const ModelInferRequest> InferMessages::RequestOf(
+    grpc::CallbackServerContext& context) {
+  return static_cast<InferMessageHolder*>(context.GetRpcAllocatorState())->shared();
+}
+
+InferReactor::InferReactor(Backend& backend, const Clock& clock,
+                           grpc::CallbackServerContext& context, ModelInferResponse& response)
+    : backend_(backend), clock_(clock), context_(context), response_(response) {}
+
+void InferReactor::Start(std::shared_ptr<const ModelInferRequest> request) {
+  try {
+    Submit(request);
+  } catch (const std::exception& e) {
+    spdlog::error("ModelInfer: exception: {}", e.what());
+    Fail(Internal("the request could not be read"));
+  }
+}
+
+void InferReactor::Submit(const std::shared_ptr<const ModelInferRequest>& request) {
+  StatusOr<ServedModelRef> model = backend_.Find(request->model_name(), request->model_version());
+  if (!model.ok()) {
+    if (model.status().code() == absl::StatusCode::kNotFound) backend_.CountUnknownModel();
+    return Fail(model.status());
+  }
+  StatusOr<InferRequest> decoded = DecodeInferRequest(request, *model);
+  if (!decoded.ok()) {
+    (*model)->metrics->Refused(ReasonOf(decoded.status()));
+    return Fail(decoded.status());
+  }
+  deadline_ = DeadlineOf(context_, clock_);
+  decoded->deadline = deadline_;
+  response_.set_id(request->id());
+  call_ = backend_.Submit(
+      *std::move(decoded),
+      [this, model = *std::move(model)](StatusOr<InferReply> reply) { Answer(*model, reply); });
+}
+
+void InferReactor::Answer(const ServedModel& model, const StatusOr<InferReply>& reply) {
+  if (!reply.ok()) return Fail(reply.status());
+  Status encoded;
+  try {
+    encoded = EncodeInferResponse(*reply, model, response_);
+  } catch (const std::exception& e) {
+    spdlog::error("ModelInfer: exception: {}", e.what());
+    encoded = Internal("the response could not be written");
+  }
+  if (!encoded.ok()) return Fail(encoded);
+  Finish(grpc::Status::OK);
+}
+
+void InferReactor::Fail(const Status& status) {
+  if (const std::optional<milliseconds> pushback = Pushback(status, backend_.state())) {
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback->count()));
+  }
+  Finish(ToGrpc(status));
+}
+
+void InferReactor::OnCancel() {
+  // A deadline that passed is the backend's to report.
+  if (deadline_ != Clock::TimePoint::max() && clock_.Now() + kDeadlineSlack >= deadline_) return;
+  if (call_ != nullptr) call_->Cancel();
+}
+
+}  // namespace tandem::server
