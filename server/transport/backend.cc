@@ -6,6 +6,11 @@
 
 namespace tandem::server {
 
+void LiveBackend::LoadingEnded() {
+  ServerState loading = ServerState::kLoading;
+  state_.compare_exchange_strong(loading, ServerState::kServing);
+}
+
 bool LiveBackend::Ready() const {
   if (state_ != ServerState::kServing) return false;
   return !parts_.strict_readiness || parts_.repository.AllReady();

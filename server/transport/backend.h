@@ -51,7 +51,9 @@ class LiveBackend final : public Backend {
  public:
   explicit LiveBackend(LiveBackendParts parts) : parts_(parts) {}
 
-  void SetState(ServerState state) { state_ = state; }
+  // Serves from now on, unless it drains already.
+  void LoadingEnded();
+  void Drain() { state_ = ServerState::kDraining; }
 
   ServerState state() const override { return state_; }
   bool Ready() const override;
