@@ -264,6 +264,20 @@ TEST(Unary, RoundTakesHalvesToEven) {
   }
 }
 
+TEST(Unary, RoundingKeepsTheSignOfZeroAndLargeNumbers) {
+  const Tensor x = Tensor::Of<float>({6}, {-0.5f, -0.0f, 0.5f, 1e10f, -1e10f, 8388609.0f});
+  for (const Isa isa : Levels()) {
+    EXPECT_TRUE(Close(Apply({.op_type = "Ceil", .isa = isa}, x),
+                      Tensor::Of<float>({6}, {-0.0f, -0.0f, 1, 1e10f, -1e10f, 8388609.0f}),
+                      Exact()));
+    EXPECT_TRUE(Close(Apply({.op_type = "Floor", .isa = isa}, x),
+                      Tensor::Of<float>({6}, {-1, -0.0f, 0, 1e10f, -1e10f, 8388609.0f}), Exact()));
+    EXPECT_TRUE(Close(Apply({.op_type = "Round", .isa = isa}, x),
+                      Tensor::Of<float>({6}, {-0.0f, -0.0f, 0, 1e10f, -1e10f, 8388609.0f}),
+                      Exact()));
+  }
+}
+
 TEST(Unary, IntegersWrap) {
   const Tensor x = Tensor::Of<int8_t>({4}, {-128, -1, 0, 127});
   EXPECT_TRUE(
