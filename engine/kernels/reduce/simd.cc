@@ -1,0 +1,190 @@
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/reduce/reduce.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/reduce/simd.cc"
+// First of all.
+#include "hwy/foreach_target.h"
+// After it.
+#include "engine/kernels/reduce/driver.h"
+#include "engine/kernels/simd.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Wide = hn::ScalableTag<double>;
+using Narrow = hn::Rebind<float, Wide>;  // as many lanes
+using WideV = hn::Vec<Wide>;
+constexpr size_t kBufferLanes = HWY_MAX_BYTES / sizeof(float);
+
+// Sums of f(x) in double.
+template <class Map>
+struct SumOf {
+  using In = float;
+  using Out = float;
+  using State = double;
+  static constexpr int kPasses = 1;
+
+  static void Start(State& state) { state = 0; }
+
+  template <int kPass>
+  static void Row(State& state, const float* x, int64_t n) {
+    const Wide d;
+    const Narrow dn;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    // Four sums hide the latency of the addition.
+    WideV sum0 = hn::Zero(d);
+    WideV sum1 = hn::Zero(d);
+    WideV sum2 = hn::Zero(d);
+    WideV sum3 = hn::Zero(d);
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      sum0 = hn::Add(sum0, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i))));
+      sum1 = hn::Add(sum1, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + lanes))));
+      sum2 = hn::Add(sum2, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + 2 * lanes))));
+      sum3 = hn::Add(sum3, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + 3 * lanes))));
+    }
+    for (; i + lanes <= n; i += lanes) {
+      sum0 = hn::Add(sum0, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i))));
+    }
+    double total =
+        hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
+    for (; i < n; ++i) total += Map::One(x[i]);
+    state += total;
+  }
+
+  template <int kPass>
+  static void Columns(State* states, const float* x, int64_t n) {
+    const Wide d;
+    const Narrow dn;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      const WideV value = Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i)));
+      hn::StoreU(hn::Add(hn::LoadU(d, states + i), value), d, states + i);
+    }
+    for (; i < n; ++i) states[i] += Map::One(x[i]);
+  }
+};
+
+struct SumMap {
+  static HWY_INLINE WideV F(WideV x) { return x; }
+  static HWY_INLINE double One(double x) { return x; }
+};
+struct AbsMap {
+  static HWY_INLINE WideV F(WideV x) { return hn::Abs(x); }
+  static HWY_INLINE double One(double x) { return std::fabs(x); }
+};
+struct SquareMap {
+  // The square of a float is exact in double, fused or not.
+  static HWY_INLINE WideV F(WideV x) { return hn::Mul(x, x); }
+  static HWY_INLINE double One(double x) { return x * x; }
+};
+
+template <class Map>
+struct Total : SumOf<Map> {
+  static float Finish(double sum, int64_t) { return static_cast<float>(sum); }
+};
+struct Mean : SumOf<SumMap> {
+  static float Finish(double sum, int64_t count) {
+    return static_cast<float>(sum / static_cast<double>(count));
+  }
+};
+struct L2 : SumOf<SquareMap> {
+  static float Finish(double sum, int64_t) { return static_cast<float>(std::sqrt(sum)); }
+};
+struct LogSum : SumOf<SumMap> {
+  static float Finish(double sum, int64_t) { return static_cast<float>(std::log(sum)); }
+};
+
+// The larger or smaller of the two; a NaN on either side wins.
+template <bool kMax>
+HWY_INLINE float PickOne(float a, float b) {
+  return (kMax ? b > a : b < a) || b != b ? b : a;
+}
+template <bool kMax, class V>
+HWY_INLINE V Pick(V a, V b) {
+  const auto better = kMax ? hn::Gt(b, a) : hn::Lt(b, a);
+  return hn::IfThenElse(hn::Or(better, hn::Not(hn::Eq(b, b))), b, a);
+}
+
+template <bool kMax>
+struct Extreme {
+  using In = float;
+  using Out = float;
+  using State = float;
+  static constexpr int kPasses = 1;
+
+  static void Start(State& state) {
+    state = kMax ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  }
+
+  template <int kPass>
+  static void Row(State& state, const float* x, int64_t n) {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    auto best = hn::Set(d, state);
+    for (; i + lanes <= n; i += lanes) best = Pick<kMax>(best, hn::LoadU(d, x + i));
+    HWY_ALIGN float rest[kBufferLanes];
+    hn::Store(best, d, rest);
+    for (int64_t lane = 0; lane < lanes; ++lane) state = PickOne<kMax>(state, rest[lane]);
+    for (; i < n; ++i) state = PickOne<kMax>(state, x[i]);
+  }
+
+  template <int kPass>
+  static void Columns(State* states, const float* x, int64_t n) {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(Pick<kMax>(hn::LoadU(d, states + i), hn::LoadU(d, x + i)), d, states + i);
+    }
+    for (; i < n; ++i) states[i] = PickOne<kMax>(states[i], x[i]);
+  }
+
+  static float Finish(const State& state, int64_t) { return state; }
+};
+
+ReduceFunction FindUnits(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ReduceUnits<Total<SumMap>>;
+    case ReduceOp::kL1:
+      return ReduceUnits<Total<AbsMap>>;
+    case ReduceOp::kSumSquare:
+      return ReduceUnits<Total<SquareMap>>;
+    case ReduceOp::kMean:
+      return ReduceUnits<Mean>;
+    case ReduceOp::kL2:
+      return ReduceUnits<L2>;
+    case ReduceOp::kLogSum:
+      return ReduceUnits<LogSum>;
+    case ReduceOp::kMax:
+      return ReduceUnits<Extreme<true>>;
+    case ReduceOp::kMin:
+      return ReduceUnits<Extreme<false>>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tandem::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::kernels {
+HWY_EXPORT(FindUnits);
+
+ReduceFunction FindReduceSimd(ReduceOp op, Isa isa) { return TANDEM_DISPATCH(isa, FindUnits)(op); }
+
+}  // namespace tandem::kernels
+#endif  // HWY_ONCE
