@@ -74,7 +74,7 @@ TANDEM_VECTOR_OP(Sign, SignOf(d, x));
 TANDEM_VECTOR_OP(Relu, Relu(d, x));
 // The portable target drops the sign of a zero.
 TANDEM_VECTOR_OP(Ceil, hn::CopySign(hn::Ceil(x), x));
-TANDEM_VECTOR_OP(Floor, hn::Floor(x));
+TANDEM_VECTOR_OP(Floor, hn::CopySign(hn::Floor(x), x));
 TANDEM_VECTOR_OP(Round, hn::CopySign(hn::Round(x), x));
 TANDEM_VECTOR_OP(Sqrt, hn::Sqrt(x));
 TANDEM_VECTOR_OP(Reciprocal, hn::Div(hn::Set(d, 1.0f), x));
