@@ -10,13 +10,13 @@ namespace tandem::kernels {
 
 // x is the value so far, o the operand's element of the same output element.
 enum class EpilogueOp : uint8_t {
-  kAdd,          // x + o
-  kSub,          // x - o
-  kReverseSub,   // o - x
-  kMul,          // x * o
-  kRelu,         // x < 0 ? 0 : x (keeps NaN)
-  kClip,         // min(max(x, alpha), beta)
-  kLeakyRelu,    // x < 0 ? alpha * x : x
+  kAdd,         // x + o
+  kSub,         // x - o
+  kReverseSub,  // o - x
+  kMul,         // x * o
+  kRelu,        // x < 0 ? 0 : x (keeps NaN)
+  kClip,        // min(max(x, alpha), beta)
+  kLeakyRelu,   // x < 0 ? alpha * x : x
   kSigmoid,
   kTanh,
   kHardSigmoid,  // max(0, min(1, alpha * x + beta))
@@ -43,14 +43,15 @@ struct EpilogueStage {
 
 using Epilogue = absl::InlinedVector<EpilogueStage, 4>;
 
-// Operand of the stage with the same index; null for stages without one. `row_stride` counts elements
-// and is used by kFull only.
+// Operand of the stage with the same index; null for stages without one. `row_stride` counts
+// elements and is used by kFull only.
 struct EpilogueOperand {
   const float* data = nullptr;
   int64_t row_stride = 0;
 };
 
-// One stage on one value, in plain scalar arithmetic: what every kernel's epilogue is compared with.
+// One stage on one value, in plain scalar arithmetic: what every kernel's epilogue is compared
+// with.
 float ApplyStage(const EpilogueStage& stage, float x, float operand);
 
 }  // namespace tandem::kernels

@@ -20,19 +20,21 @@ inline int64_t AllowedTargets(Isa isa) {
 
 // Index into a table made by HWY_EXPORT, of the best version that was compiled and is allowed.
 inline size_t DispatchIndex(Isa isa, int64_t compiled_mask) {
-  const int64_t allowed = HWY_CHOSEN_TARGET_SHIFT(AllowedTargets(isa)) | HWY_CHOSEN_TARGET_MASK_SCALAR;
+  const int64_t allowed =
+      HWY_CHOSEN_TARGET_SHIFT(AllowedTargets(isa)) | HWY_CHOSEN_TARGET_MASK_SCALAR;
   return hwy::Num0BitsBelowLS1Bit_Nonzero64(static_cast<uint64_t>(allowed & compiled_mask));
 }
 
 }  // namespace tandem::kernels
 
-// Before a loop with a constant trip count that must be unrolled for its arrays to stay in registers.
+// Before a loop with a constant trip count that must be unrolled for its arrays to stay in
+// registers.
 #if defined(__clang__)
 #define TANDEM_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TANDEM_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define TANDEM_DISPATCH(isa, function)   \
-  (*(HWY_DISPATCH_TABLE(function)[::tandem::kernels::DispatchIndex( \
-      (isa), HWY_CHOSEN_TARGET_MASK_TARGETS)]))
+#define TANDEM_DISPATCH(isa, function) \
+  (*(HWY_DISPATCH_TABLE(               \
+      function)[::tandem::kernels::DispatchIndex((isa), HWY_CHOSEN_TARGET_MASK_TARGETS)]))

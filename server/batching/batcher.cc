@@ -179,8 +179,7 @@ void Batcher::Impl::Guard(const char* name, Loop loop) {
       loop();
       return;
     } catch (const std::exception& error) {
-      spdlog::error("batcher thread caught an exception thread={} error={:?}", name,
-                    error.what());
+      spdlog::error("batcher thread caught an exception thread={} error={:?}", name, error.what());
     } catch (...) {
       spdlog::error("batcher thread caught an exception thread={} error=\"unknown\"", name);
     }

@@ -25,8 +25,8 @@ TEST(Where, ChoosesElementsOfEveryWidth) {
   const Tensor condition = Tensor::Of<bool>({3}, {true, false, true});
   const auto expect = [&](auto a, auto b) {
     using T = decltype(a);
-    const auto z =
-        test::RunOp({.op_type = "Where"}, {condition, Tensor::Of<T>({1}, {a}), Tensor::Of<T>({1}, {b})});
+    const auto z = test::RunOp({.op_type = "Where"},
+                               {condition, Tensor::Of<T>({1}, {a}), Tensor::Of<T>({1}, {b})});
     ASSERT_TRUE(z.ok()) << z.status();
     EXPECT_TRUE(Close((*z)[0], Tensor::Of<T>({3}, {a, b, a}), Exact()));
   };
