@@ -35,6 +35,11 @@ constexpr int kStopped = 0;
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 
+// While stopping: how long new calls are refused before the connections close, and how long replies
+// may take to leave after that.
+constexpr std::chrono::milliseconds kRefusalTime{100};
+constexpr std::chrono::milliseconds kReplyTime{1000};
+
 // Everything that lives as long as the daemon; a member may use those above it.
 class Daemon {
  public:
@@ -100,9 +105,12 @@ class Daemon {
                  config_.drain_timeout.count());
     // 2. Requests are still accepted while load balancers learn of it.
     std::this_thread::sleep_for(config_.drain_delay);
-    // 3. No new calls (GOAWAY); those under way finish, or are cancelled when the time is up.
-    if (grpc_ != nullptr) grpc_->Shutdown(config_.drain_timeout);
-    batcher_.Drain(std::chrono::milliseconds(0));
+    // 3. New requests are refused with UNAVAILABLE; those accepted finish, or end with the time.
+    batcher_.Drain(config_.drain_timeout);
+    // 4. No new calls (GOAWAY). gRPC answers CANCELLED to a call that crosses the GOAWAY, which tells
+    //    a client less than UNAVAILABLE: clients in the middle of sending are refused properly first.
+    std::this_thread::sleep_for(kRefusalTime);
+    if (grpc_ != nullptr) grpc_->Shutdown(kReplyTime);
     loader_.join();
     spdlog::info("stopped");
     return exit_code_;
