@@ -107,8 +107,10 @@ class Daemon {
     std::this_thread::sleep_for(config_.drain_delay);
     // 3. New requests are refused with UNAVAILABLE; those accepted finish, or end with the time.
     batcher_.Drain(config_.drain_timeout);
-    // 4. No new calls (GOAWAY). gRPC answers CANCELLED to a call that crosses the GOAWAY, which tells
-    //    a client less than UNAVAILABLE: clients in the middle of sending are refused properly first.
+    // 4. No new calls (GOAWAY). gRPC answers CANCELLED to a call that crosses the GOAWAY, which
+    // tells
+    //    a client less than UNAVAILABLE: clients in the middle of sending are refused properly
+    //    first.
     std::this_thread::sleep_for(kRefusalTime);
     if (grpc_ != nullptr) grpc_->Shutdown(kReplyTime);
     loader_.join();
