@@ -35,6 +35,8 @@ bool NeedsValue(AttributeProto::AttributeType kind) {
 
 }  // namespace
 
+bool HoldsValue(const AttributeProto& proto) { return !KindsInUse(proto).empty(); }
+
 StatusOr<AttributeProto::AttributeType> AttributeKind(const AttributeProto& proto) {
   const std::vector<AttributeProto::AttributeType> used = KindsInUse(proto);
   const AttributeProto::AttributeType kind = proto.type();

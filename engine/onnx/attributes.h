@@ -15,6 +15,9 @@ namespace tandem::onnx_import {
 // set, or none where one is needed.
 StatusOr<::onnx::AttributeProto::AttributeType> AttributeKind(const ::onnx::AttributeProto& proto);
 
+// True when a field with a value is set, whatever the type.
+bool HoldsValue(const ::onnx::AttributeProto& proto);
+
 // The value of an attribute that is not a graph or a list of graphs. InvalidArgument for sparse
 // tensors.
 StatusOr<graph::Attribute> DecodeAttribute(const ::onnx::AttributeProto& proto,

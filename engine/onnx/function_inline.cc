@@ -14,7 +14,7 @@ Status CheckCall(const Function& function, const ::onnx::NodeProto& proto, const
   const ::onnx::FunctionProto& callee = *function.proto;
   for (const Call* call = scope.call; call != nullptr; call = call->caller) {
     if (call->function == &function) {
-      return InvalidArgument("function '{}' calls itself", Describe(function));
+      return InvalidArgument("function '{}' calls itself", function.label);
     }
   }
   if (scope.depth >= kMaxNesting) {
@@ -22,17 +22,20 @@ Status CheckCall(const Function& function, const ::onnx::NodeProto& proto, const
   }
   if (proto.input_size() > callee.input_size() || proto.output_size() > callee.output_size()) {
     return InvalidArgument("it has {} inputs and {} outputs where function '{}' has {} and {}",
-                           proto.input_size(), proto.output_size(), Describe(function),
+                           proto.input_size(), proto.output_size(), function.label,
                            callee.input_size(), callee.output_size());
   }
   return absl::OkStatus();
 }
 
+// All values of a call carry its name, so it is cut where it grows long.
 std::string CallName(const ::onnx::NodeProto& proto, const Scope& scope) {
+  constexpr size_t kMaxCallName = 200;
   std::string name = proto.name();
   if (name.empty() && proto.output_size() > 0) name = proto.output(0);
   if (name.empty()) name = proto.op_type();
-  return scope.call != nullptr ? scope.call->name + "/" + name : name;
+  if (scope.call != nullptr) name = scope.call->name + "/" + name;
+  return name.substr(0, kMaxCallName);
 }
 
 }  // namespace
@@ -48,15 +51,16 @@ Status GraphImporter::InlineCall(const Function& function, const ::onnx::NodePro
   inner.frame = scope.frame;
   inner.call = &call;
   inner.depth = scope.depth + 1;
-  RETURN_IF_ERROR(
-      CountNode(inner, 1 + (function.proto->input_size() + function.proto->output_size() +
-                            function.proto->attribute_size()) /
-                               16));
+  const auto attributes = static_cast<int>(function.attributes.size());
+  const int lists = function.proto->input_size() + function.proto->output_size() + attributes;
+  RETURN_IF_ERROR(CountNode(inner, 1 + lists / 16));
   RETURN_IF_ERROR(BindAttributes(proto, scope, call));
   RETURN_IF_ERROR(BindPorts(proto, scope, inner));
   for (const ::onnx::NodeProto& node : function.proto->node()) {
-    RETURN_IF_ERROR(Annotate(AddNode(node, inner),
-                             fmt::format("function '{}': {}", Describe(function), Describe(node))));
+    const Status status = AddNode(node, inner);
+    if (!status.ok()) {
+      return Annotate(status, fmt::format("function '{}': {}", function.label, Describe(node)));
+    }
   }
   return CheckProduced(inner);
 }
@@ -64,28 +68,18 @@ Status GraphImporter::InlineCall(const Function& function, const ::onnx::NodePro
 Status GraphImporter::BindAttributes(const ::onnx::NodeProto& proto, const Scope& scope,
                                      Call& call) {
   for (const ::onnx::AttributeProto& attribute : proto.attribute()) {
-    if (!call.function->HasAttribute(attribute.name())) {
-      return InvalidArgument("function '{}' has no attribute '{}'", Describe(*call.function),
+    if (!call.function->attributes.contains(attribute.name())) {
+      return InvalidArgument("function '{}' has no attribute '{}'", call.function->label,
                              attribute.name());
     }
-    Binding binding{&attribute, &scope};
-    if (!attribute.ref_attr_name().empty()) {
-      if (scope.call == nullptr) {
-        return InvalidArgument(
-            "attribute '{}' refers to attribute '{}' of a function, but lies in "
-            "none",
-            attribute.name(), attribute.ref_attr_name());
-      }
-      const auto bound = scope.call->attributes.find(attribute.ref_attr_name());
-      if (bound == scope.call->attributes.end()) continue;
-      binding = bound->second;
+    const StatusOr<std::optional<Binding>> bound = Bind(attribute, scope);
+    if (!bound.ok()) {
+      return Annotate(bound.status(), fmt::format("attribute '{}'", attribute.name()));
     }
-    if (!call.attributes.emplace(attribute.name(), binding).second) {
-      return InvalidArgument("attribute '{}' is given twice", attribute.name());
-    }
+    if (*bound) call.attributes.emplace(attribute.name(), **bound);
   }
   for (const ::onnx::AttributeProto& attribute : call.function->defaults) {
-    call.attributes.emplace(attribute.name(), Binding{&attribute, nullptr});
+    call.attributes.emplace(attribute.name(), Binding{&attribute, nullptr, &call});
   }
   return absl::OkStatus();
 }
@@ -142,7 +136,7 @@ Status GraphImporter::CheckProduced(const Scope& inner) {
   for (const std::string& output : inner.call->function->proto->output()) {
     if (inner.names.contains(output)) continue;
     return InvalidArgument("output '{}' of function '{}' is not produced by any node", output,
-                           Describe(*inner.call->function));
+                           inner.call->function->label);
   }
   return absl::OkStatus();
 }

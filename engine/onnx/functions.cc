@@ -1,9 +1,7 @@
 #include "engine/onnx/functions.h"
 
-#include <algorithm>
 #include <limits>
 
-#include "absl/container/flat_hash_set.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/unknown_fields.h"
 
@@ -20,19 +18,26 @@ Status CheckDistinct(const google::protobuf::RepeatedPtrField<std::string>& name
   return absl::OkStatus();
 }
 
+std::string LabelOf(const ::onnx::FunctionProto& proto) {
+  const std::string text = proto.domain() + (proto.domain().empty() ? "" : ".") + proto.name();
+  const std::string overload = OverloadOf(proto);
+  return overload.empty() ? text : text + ":" + overload;
+}
+
 StatusOr<Function> MakeFunction(const ::onnx::FunctionProto& proto, const Opsets& model_opsets) {
   Function function;
   function.proto = &proto;
+  function.label = LabelOf(proto);
   ASSIGN_OR_RETURN(function.opsets, DecodeOpsets(proto.opset_import()));
   function.opsets.insert(model_opsets.begin(), model_opsets.end());
   RETURN_IF_ERROR(CheckDistinct(proto.input(), "input"));
   RETURN_IF_ERROR(CheckDistinct(proto.output(), "output"));
   RETURN_IF_ERROR(CheckDistinct(proto.attribute(), "attribute"));
   ASSIGN_OR_RETURN(function.defaults, DefaultAttributes(proto));
-  absl::flat_hash_set<std::string_view> names(proto.attribute().begin(), proto.attribute().end());
+  function.attributes.insert(proto.attribute().begin(), proto.attribute().end());
   for (const ::onnx::AttributeProto& attribute : function.defaults) {
     if (attribute.name().empty()) return InvalidArgument("an attribute has no name");
-    if (!names.insert(attribute.name()).second) {
+    if (!function.attributes.insert(attribute.name()).second) {
       return InvalidArgument("attribute '{}' is listed twice", attribute.name());
     }
     if (!attribute.ref_attr_name().empty()) {
@@ -67,20 +72,6 @@ StatusOr<Opsets> DecodeOpsets(
     }
   }
   return opsets;
-}
-
-bool Function::HasAttribute(std::string_view name) const {
-  return std::ranges::find(proto->attribute(), name) != proto->attribute().end() ||
-         std::ranges::any_of(defaults, [&](const ::onnx::AttributeProto& attribute) {
-           return attribute.name() == name;
-         });
-}
-
-std::string Describe(const Function& function) {
-  const ::onnx::FunctionProto& proto = *function.proto;
-  std::string text = proto.domain() + (proto.domain().empty() ? "" : ".") + proto.name();
-  const std::string overload = OverloadOf(proto);
-  return overload.empty() ? text : text + ":" + overload;
 }
 
 StatusOr<FunctionTable> FunctionTable::Make(const ::onnx::ModelProto& model, const Opsets& opsets) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/base/status.h"
 
 namespace tandem::onnx_import {
@@ -28,12 +29,9 @@ struct Function {
   const ::onnx::FunctionProto* proto = nullptr;
   Opsets opsets;                                 // its own, and the model's for other domains
   std::vector<::onnx::AttributeProto> defaults;  // attributes that calls may leave out
-
-  bool HasAttribute(std::string_view name) const;
+  absl::flat_hash_set<std::string> attributes;   // the names of all
+  std::string label;                             // "domain.name", with the overload if there is one
 };
-
-// "domain.name", with the overload if there is one.
-std::string Describe(const Function& function);
 
 // All functions of a model, by domain, name and overload. Borrows the messages.
 class FunctionTable {

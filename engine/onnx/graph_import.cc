@@ -26,9 +26,21 @@ bool IsUntyped(const ValueType& type) {
   return type.kind == graph::ValueKind::kTensor && type.dtype == DType::kUndefined && !type.dims;
 }
 
+// Bytes of what a graph holds beside its nodes.
+size_t OwnBytes(const ::onnx::GraphProto& proto) {
+  size_t bytes = proto.name().size();
+  for (const auto& value : proto.input()) bytes += value.ByteSizeLong();
+  for (const auto& value : proto.output()) bytes += value.ByteSizeLong();
+  for (const auto& value : proto.value_info()) bytes += value.ByteSizeLong();
+  for (const auto& tensor : proto.initializer()) bytes += tensor.ByteSizeLong();
+  for (const auto& tensor : proto.sparse_initializer()) bytes += tensor.ByteSizeLong();
+  return bytes;
+}
+
 }  // namespace
 
 StatusOr<graph::Graph> GraphImporter::Run() {
+  bytes_left_ = model_.ByteSizeLong() + kMaxInlinedBytes;
   Frame frame(nullptr);
   Scope scope;
   scope.frame = &frame;
@@ -39,14 +51,17 @@ StatusOr<graph::Graph> GraphImporter::Run() {
 Status GraphImporter::ImportGraph(const ::onnx::GraphProto& proto, Scope& scope) {
   graph::Graph& graph = scope.frame->graph;
   graph.set_name(proto.name());
+  RETURN_IF_ERROR(CountBytes(OwnBytes(proto)));
   RETURN_IF_ERROR(AddInputs(proto, scope));
   RETURN_IF_ERROR(AddInitializers(proto, scope));
   for (const ::onnx::NodeProto& node : proto.node()) {
-    RETURN_IF_ERROR(Annotate(DeclareOutputs(node, scope), Describe(node)));
+    const Status status = DeclareOutputs(node, scope);
+    if (!status.ok()) return Annotate(status, Describe(node));
   }
   RETURN_IF_ERROR(SetTypes(proto, scope));
   for (const ::onnx::NodeProto& node : proto.node()) {
-    RETURN_IF_ERROR(Annotate(AddNode(node, scope), Describe(node)));
+    const Status status = AddNode(node, scope);
+    if (!status.ok()) return Annotate(status, Describe(node));
   }
   RETURN_IF_ERROR(AddOutputs(proto, scope));
   graph.set_captures(static_cast<int>(scope.frame->captured.size()));
@@ -68,10 +83,14 @@ Status GraphImporter::AddInputs(const ::onnx::GraphProto& proto, Scope& scope) {
   absl::flat_hash_set<std::string_view> constants;
   if (IsMain(scope) && model_.ir_version() < kFirstIrWithDefaults) {
     for (const ::onnx::TensorProto& tensor : proto.initializer()) constants.insert(tensor.name());
+    for (const ::onnx::SparseTensorProto& tensor : proto.sparse_initializer()) {
+      constants.insert(tensor.values().name());
+    }
   }
   for (const ::onnx::ValueInfoProto& input : proto.input()) {
     ASSIGN_OR_RETURN(ValueType type, TypeOf(input));
-    if (IsMain(scope) && IsUntyped(type)) {
+    if (IsMain(scope) && type.kind == graph::ValueKind::kTensor &&
+        type.dtype == DType::kUndefined) {
       return InvalidArgument("graph input '{}' has no type", input.name());
     }
     ASSIGN_OR_RETURN(const ValueId id, Declare(input.name(), std::move(type), scope));

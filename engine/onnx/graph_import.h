@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class GraphImporter {
   Status DeclareOutputs(const ::onnx::NodeProto& proto, Scope& scope);
   Status AddNode(const ::onnx::NodeProto& proto, Scope& scope);
   Status AddOperator(const ::onnx::NodeProto& proto, Scope& scope);
+  // What an attribute of a node in `scope` stands for: itself, or what it refers to; nothing when
+  // the call leaves out the attribute that it refers to.
+  StatusOr<std::optional<Binding>> Bind(const ::onnx::AttributeProto& proto, const Scope& scope);
   Status AddAttribute(const ::onnx::AttributeProto& proto, const Scope& scope, graph::Node& node,
                       Captures& captures);
   Status AddBodies(const std::string& name, const Binding& binding, const Scope& scope,
@@ -58,6 +62,7 @@ class GraphImporter {
                                                            const Scope& scope,
                                                            std::vector<graph::ValueId>& captured);
   Status CountNode(const Scope& scope, int work);
+  Status CountBytes(size_t bytes);
 
   // function_inline.cc
   Status InlineCall(const Function& function, const ::onnx::NodeProto& proto, Scope& scope);
@@ -73,6 +78,7 @@ class GraphImporter {
   size_t densified_bytes_ = 0;
   int64_t nodes_ = 0;
   int64_t inlined_ = 0;
+  size_t bytes_left_ = 0;
 };
 
 // "node 'conv1' (Conv)", or by its first output.

@@ -39,6 +39,8 @@ inline constexpr int kMaxNesting = 64;
 // Nodes of a file, those in bodies included, and nodes made by inlining functions.
 inline constexpr int kMaxNodes = 500'000;
 inline constexpr int kMaxInlinedNodes = 100'000;
+// Bytes of attributes, names and initializers beyond those of the file that inlining may make.
+inline constexpr size_t kMaxInlinedBytes = size_t{16} << 20;
 // Axes of a tensor.
 inline constexpr int kMaxRank = 64;
 // Bytes that all sparse initializers of a model may take when they are made dense.

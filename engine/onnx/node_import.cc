@@ -1,3 +1,6 @@
+#include <google/protobuf/unknown_field_set.h>
+
+#include "absl/container/flat_hash_set.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/graph_import.h"
 #include "engine/onnx/import.h"
@@ -8,6 +11,46 @@ namespace tandem::onnx_import {
 using graph::kNoValue;
 using graph::ValueId;
 using ::onnx::AttributeProto;
+
+namespace {
+
+// Bytes of an attribute; bodies are counted when they are imported.
+size_t BytesOfValue(const AttributeProto& proto) {
+  return proto.has_g() || proto.graphs_size() > 0 ? 0 : proto.ByteSizeLong();
+}
+
+// Bytes of what a node holds beside its bodies.
+size_t OwnBytes(const ::onnx::NodeProto& proto) {
+  size_t bytes = proto.name().size() + proto.op_type().size();
+  for (const std::string& input : proto.input()) bytes += input.size() + 2;
+  for (const std::string& output : proto.output()) bytes += output.size() + 2;
+  for (const AttributeProto& attribute : proto.attribute()) {
+    bytes += attribute.name().size() + BytesOfValue(attribute);
+  }
+  return bytes + 2 * static_cast<size_t>(proto.unknown_fields().field_count());
+}
+
+Status CheckAttributeNames(const ::onnx::NodeProto& proto) {
+  absl::flat_hash_set<std::string_view> names;
+  for (const AttributeProto& attribute : proto.attribute()) {
+    if (attribute.name().empty()) return InvalidArgument("attribute '': it has no name");
+    if (!names.insert(attribute.name()).second) {
+      return InvalidArgument("attribute '{}': it is given twice", attribute.name());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The value that `bound` gives an attribute that refers to it.
+Status CheckReference(const AttributeProto& proto, const AttributeProto& bound) {
+  ASSIGN_OR_RETURN(const AttributeProto::AttributeType kind, AttributeKind(bound));
+  if (proto.type() == AttributeProto::UNDEFINED || proto.type() == kind) return absl::OkStatus();
+  return InvalidArgument("it refers to an attribute of type {} as {}",
+                         AttributeProto::AttributeType_Name(kind),
+                         AttributeProto::AttributeType_Name(proto.type()));
+}
+
+}  // namespace
 
 std::string Describe(const ::onnx::NodeProto& proto) {
   const std::string op =
@@ -26,6 +69,14 @@ Status GraphImporter::CountNode(const Scope& scope, int work) {
                          scope.call != nullptr ? " in the functions it calls" : "");
 }
 
+Status GraphImporter::CountBytes(size_t bytes) {
+  if (bytes > bytes_left_) {
+    return InvalidArgument("functions multiply the model by more than {} bytes", kMaxInlinedBytes);
+  }
+  bytes_left_ -= bytes;
+  return absl::OkStatus();
+}
+
 Status GraphImporter::DeclareOutputs(const ::onnx::NodeProto& proto, Scope& scope) {
   for (const std::string& output : proto.output()) {
     if (output.empty()) continue;
@@ -38,7 +89,9 @@ Status GraphImporter::DeclareOutputs(const ::onnx::NodeProto& proto, Scope& scop
 Status GraphImporter::AddNode(const ::onnx::NodeProto& proto, Scope& scope) {
   // Long lists of ports count, too: a call costs as much as its function has of them.
   RETURN_IF_ERROR(CountNode(scope, 1 + (proto.input_size() + proto.output_size()) / 16));
+  RETURN_IF_ERROR(CountBytes(OwnBytes(proto)));
   if (proto.op_type().empty()) return InvalidArgument("it has no operator type");
+  RETURN_IF_ERROR(CheckAttributeNames(proto));
   if (const Function* function = functions_.Find(proto)) {
     return InlineCall(*function, proto, scope);
   }
@@ -76,8 +129,8 @@ Status GraphImporter::AddOperator(const ::onnx::NodeProto& proto, Scope& scope) 
   }
   Captures captures;
   for (const AttributeProto& attribute : proto.attribute()) {
-    RETURN_IF_ERROR(Annotate(AddAttribute(attribute, scope, node, captures),
-                             fmt::format("attribute '{}'", attribute.name())));
+    const Status status = AddAttribute(attribute, scope, node, captures);
+    if (!status.ok()) return Annotate(status, fmt::format("attribute '{}'", attribute.name()));
   }
   for (const auto& [name, values] : captures) {
     node.inputs.insert(node.inputs.end(), values.begin(), values.end());
@@ -87,31 +140,34 @@ Status GraphImporter::AddOperator(const ::onnx::NodeProto& proto, Scope& scope) 
   return absl::OkStatus();
 }
 
+StatusOr<std::optional<Binding>> GraphImporter::Bind(const AttributeProto& proto,
+                                                     const Scope& scope) {
+  const std::string& name = proto.ref_attr_name();
+  if (name.empty()) return Binding{&proto, &scope, scope.call};
+  if (scope.call == nullptr) {
+    return InvalidArgument("it refers to attribute '{}' of a function, but lies in none", name);
+  }
+  if (!scope.call->function->attributes.contains(name)) {
+    return InvalidArgument("it refers to '{}', which is no attribute of its function", name);
+  }
+  if (HoldsValue(proto)) {
+    return InvalidArgument("it refers to '{}' and holds a value of its own", name);
+  }
+  const auto bound = scope.call->attributes.find(name);
+  if (bound == scope.call->attributes.end()) return std::optional<Binding>();
+  RETURN_IF_ERROR(CheckReference(proto, *bound->second.attribute));
+  return bound->second;
+}
+
 Status GraphImporter::AddAttribute(const AttributeProto& proto, const Scope& scope,
                                    graph::Node& node, Captures& captures) {
-  if (proto.name().empty()) return InvalidArgument("it has no name");
-  if (node.attributes.contains(proto.name())) return InvalidArgument("it is given twice");
-  Binding binding{&proto, &scope};
-  if (!proto.ref_attr_name().empty()) {
-    if (scope.call == nullptr) {
-      return InvalidArgument("it refers to attribute '{}' of a function, but lies in none",
-                             proto.ref_attr_name());
-    }
-    if (!scope.call->function->HasAttribute(proto.ref_attr_name())) {
-      return InvalidArgument("it refers to '{}', which is no attribute of its function",
-                             proto.ref_attr_name());
-    }
-    const auto bound = scope.call->attributes.find(proto.ref_attr_name());
-    if (bound == scope.call->attributes.end()) return absl::OkStatus();
-    binding = bound->second;
+  ASSIGN_OR_RETURN(const std::optional<Binding> bound, Bind(proto, scope));
+  if (!bound) return absl::OkStatus();
+  const Binding& binding = *bound;
+  if (binding.attribute != &proto) {
+    RETURN_IF_ERROR(CountBytes(BytesOfValue(*binding.attribute)));
   }
   ASSIGN_OR_RETURN(const AttributeProto::AttributeType kind, AttributeKind(*binding.attribute));
-  if (binding.attribute != &proto && proto.type() != AttributeProto::UNDEFINED &&
-      proto.type() != kind) {
-    return InvalidArgument("it refers to an attribute of type {} as {}",
-                           AttributeProto::AttributeType_Name(kind),
-                           AttributeProto::AttributeType_Name(proto.type()));
-  }
   if (kind == AttributeProto::GRAPH || kind == AttributeProto::GRAPHS) {
     return AddBodies(proto.name(), binding, scope, node, captures[proto.name()]);
   }
@@ -151,7 +207,7 @@ StatusOr<std::shared_ptr<const graph::Graph>> GraphImporter::ImportBody(
   Scope inner;
   inner.frame = &frame;
   inner.parent = binding.scope;
-  inner.call = binding.scope != nullptr ? binding.scope->call : scope.call;
+  inner.call = binding.call;
   inner.depth = scope.depth + 1;
   RETURN_IF_ERROR(Annotate(ImportGraph(proto, inner), fmt::format("body '{}'", proto.name())));
   captured.insert(captured.end(), frame.captured.begin(), frame.captured.end());

@@ -45,10 +45,11 @@ StatusOr<ValueId> Resolve(const std::string& name, const Scope& scope) {
   }
   const ValueId id = defining->names.at(name);
   if (id == kNoValue) return kNoValue;
-  if (defining == &scope && !IsDefinedYet(scope.frame->graph.value(id)) &&
-      FindDefining(name, scope.parent) != nullptr) {
+  if (!IsDefinedYet(defining->frame->graph.value(id)) &&
+      FindDefining(name, defining->parent) != nullptr) {
     return InvalidArgument(
-        "'{}' is read before this body defines it, and a graph around it defines it, too", name);
+        "'{}' is read before {} defines it, and a graph around it defines it, too", name,
+        defining == &scope ? "this body" : "a body around this one");
   }
   return Reach(*scope.frame, *defining->frame, id);
 }

@@ -26,10 +26,13 @@ struct Frame {
 
 struct Scope;
 
-// An attribute that a call hands to its function, with the scope its bodies read names in.
+struct Call;
+
+// An attribute of a node or call, with the place it was written at.
 struct Binding {
   const ::onnx::AttributeProto* attribute = nullptr;
-  const Scope* scope = nullptr;  // null: its bodies see no names around them
+  const Scope* scope = nullptr;  // where its bodies read names; null: they see none around them
+  const Call* call = nullptr;    // the call that references and versions in its bodies belong to
 };
 
 // One call of a function while it is inlined.

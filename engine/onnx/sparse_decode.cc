@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/onnx/import.h"
 #include "engine/onnx/tensor_decode.h"
 
 namespace tandem::onnx_import {
 namespace {
 
 StatusOr<Shape> DenseShape(const ::onnx::SparseTensorProto& proto, DType dtype, size_t max_bytes) {
+  if (proto.dims_size() > kMaxRank) {
+    return InvalidArgument("it has {} axes, at most {} are supported", proto.dims_size(), kMaxRank);
+  }
   const Dims dims(proto.dims().begin(), proto.dims().end());
   const std::optional<int64_t> elements = CheckedElements(dims);
   if (!elements) return InvalidArgument("its extents are negative or pass 64 bits");

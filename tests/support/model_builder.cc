@@ -1,5 +1,6 @@
 #include "tests/support/model_builder.h"
 
+#include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
@@ -12,6 +13,11 @@ namespace tandem::test {
 namespace {
 
 using ::onnx::AttributeProto;
+
+// Fields that libonnx 1.12 does not know.
+constexpr int kNodeOverload = 8;
+constexpr int kFunctionAttributeProto = 11;
+constexpr int kFunctionOverload = 13;
 
 struct AttributeEncoder {
   AttributeProto& proto;
@@ -116,6 +122,11 @@ ModelBuilder& ModelBuilder::Input(const std::string& name, DType dtype,
   return *this;
 }
 
+ModelBuilder& ModelBuilder::Input(const std::string& name) {
+  model_->mutable_graph()->add_input()->set_name(name);
+  return *this;
+}
+
 ModelBuilder& ModelBuilder::Output(const std::string& name, DType dtype,
                                    const graph::DimVector& dims) {
   SetValueInfo(name, dtype, dims, *model_->mutable_graph()->add_output());
@@ -146,13 +157,68 @@ ModelBuilder& ModelBuilder::Node(const std::string& op_type, const std::vector<s
   return *this;
 }
 
-ModelBuilder& ModelBuilder::Body(const std::string& attribute, const ModelBuilder& body) {
+::onnx::NodeProto& ModelBuilder::LastNode() {
   ::onnx::GraphProto& graph = *model_->mutable_graph();
-  CHECK(graph.node_size() > 0, "no node has been added that could have a body");
-  AttributeProto& proto = *graph.mutable_node(graph.node_size() - 1)->add_attribute();
+  CHECK(graph.node_size() > 0, "no node has been added yet");
+  return *graph.mutable_node(graph.node_size() - 1);
+}
+
+::onnx::FunctionProto& ModelBuilder::LastFunction() {
+  CHECK(model_->functions_size() > 0, "no function has been added yet");
+  return *model_->mutable_functions(model_->functions_size() - 1);
+}
+
+ModelBuilder& ModelBuilder::Body(const std::string& attribute, const ModelBuilder& body) {
+  AttributeProto& proto = *LastNode().add_attribute();
   proto.set_name(attribute);
   proto.set_type(AttributeProto::GRAPH);
   *proto.mutable_g() = body.proto().graph();
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Reference(const std::string& attribute, const graph::Attribute& like,
+                                      const std::string& referred) {
+  AttributeProto sample;
+  std::visit(AttributeEncoder{sample}, like);
+  AttributeProto& proto = *LastNode().add_attribute();
+  proto.set_name(attribute);
+  proto.set_type(sample.type());
+  proto.set_ref_attr_name(referred);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::CallOverload(const std::string& overload) {
+  LastNode().mutable_unknown_fields()->AddLengthDelimited(kNodeOverload, overload);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::Function(const std::string& domain, const std::string& name,
+                                     const ModelBuilder& body,
+                                     const std::vector<std::string>& attributes) {
+  ::onnx::FunctionProto& function = *model_->add_functions();
+  const ::onnx::GraphProto& graph = body.proto().graph();
+  function.set_domain(domain);
+  function.set_name(name);
+  for (const ::onnx::ValueInfoProto& input : graph.input()) function.add_input(input.name());
+  for (const ::onnx::ValueInfoProto& output : graph.output()) function.add_output(output.name());
+  for (const std::string& attribute : attributes) function.add_attribute(attribute);
+  *function.mutable_node() = graph.node();
+  *function.mutable_opset_import() = body.proto().opset_import();
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::FunctionDefaults(const graph::Attributes& defaults) {
+  ::onnx::NodeProto node;
+  AddAttributes(defaults, node);
+  for (const AttributeProto& attribute : node.attribute()) {
+    LastFunction().mutable_unknown_fields()->AddLengthDelimited(kFunctionAttributeProto,
+                                                                attribute.SerializeAsString());
+  }
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::FunctionOverload(const std::string& overload) {
+  LastFunction().mutable_unknown_fields()->AddLengthDelimited(kFunctionOverload, overload);
   return *this;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/tensor/tensor.h"
 
 namespace onnx {
+class FunctionProto;
 class ModelProto;
 class NodeProto;
 }  // namespace onnx
@@ -35,6 +36,8 @@ class ModelBuilder {
   ModelBuilder& ImportOpset(const std::string& domain, int version);
   // An unknown extent is written as a dimension without value.
   ModelBuilder& Input(const std::string& name, DType dtype, const graph::DimVector& dims);
+  // An input without a type, as bodies of control flow and functions may have.
+  ModelBuilder& Input(const std::string& name);
   ModelBuilder& Output(const std::string& name, DType dtype, const graph::DimVector& dims);
   // An output without a type, as bodies of control flow may have.
   ModelBuilder& Output(const std::string& name);
@@ -47,6 +50,19 @@ class ModelBuilder {
                      const std::string& domain = "");
   // The graph of `body` becomes attribute `attribute` of the last node.
   ModelBuilder& Body(const std::string& attribute, const ModelBuilder& body);
+  // Attribute `attribute` of the last node, of the kind of `like`, takes its value from attribute
+  // `referred` of the function that the node lies in.
+  ModelBuilder& Reference(const std::string& attribute, const graph::Attribute& like,
+                          const std::string& referred);
+  // The last node calls the function with this overload (IR version 10).
+  ModelBuilder& CallOverload(const std::string& overload);
+
+  // A function with the nodes, names of inputs and outputs, and opset imports of `body`.
+  ModelBuilder& Function(const std::string& domain, const std::string& name,
+                         const ModelBuilder& body, const std::vector<std::string>& attributes = {});
+  // Attributes of the last function that calls may leave out (IR version 9).
+  ModelBuilder& FunctionDefaults(const graph::Attributes& defaults);
+  ModelBuilder& FunctionOverload(const std::string& overload);
 
   ::onnx::ModelProto& proto() { return *model_; }
   const ::onnx::ModelProto& proto() const { return *model_; }
@@ -56,6 +72,9 @@ class ModelBuilder {
   void WriteFile(const std::string& path) const;
 
  private:
+  ::onnx::NodeProto& LastNode();
+  ::onnx::FunctionProto& LastFunction();
+
   std::unique_ptr<::onnx::ModelProto> model_;
 };
 
