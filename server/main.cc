@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -35,9 +38,10 @@ constexpr int kStopped = 0;
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 
-// While stopping: how long new calls are refused before the connections close, and how long replies
-// may take to leave after that.
-constexpr std::chrono::milliseconds kRefusalTime{100};
+// While the daemon stops: how long without a request is quiet, and how often that is tried.
+constexpr std::chrono::milliseconds kQuiet{100};
+constexpr int kQuietSteps = 10;
+// The least time that replies have to leave.
 constexpr std::chrono::milliseconds kReplyTime{1000};
 
 // Everything that lives as long as the daemon; a member may use those above it.
@@ -105,14 +109,13 @@ class Daemon {
                  config_.drain_timeout.count());
     // 2. Requests are still accepted while load balancers learn of it.
     std::this_thread::sleep_for(config_.drain_delay);
-    // 3. New requests are refused with UNAVAILABLE; those accepted finish, or end with the time.
-    batcher_.Drain(config_.drain_timeout);
-    // 4. No new calls (GOAWAY). gRPC answers CANCELLED to a call that crosses the GOAWAY, which
-    // tells
-    //    a client less than UNAVAILABLE: clients in the middle of sending are refused properly
-    //    first.
-    std::this_thread::sleep_for(kRefusalTime);
-    if (grpc_ != nullptr) grpc_->Shutdown(kReplyTime);
+    // 3. New requests are refused as Unavailable; those under way finish, or end with the time.
+    const Clock::TimePoint end = clock_.Now() + config_.drain_timeout;
+    if (!batcher_.Drain(config_.drain_timeout)) spdlog::warn("drain timeout: requests given up");
+    AwaitQuiet();
+    // 4. Connections are closed (GOAWAY) when the replies have left.
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock_.Now());
+    if (grpc_ != nullptr) grpc_->Shutdown(std::max(left, kReplyTime));
     loader_.join();
     spdlog::info("stopped");
     return exit_code_;
@@ -123,6 +126,16 @@ class Daemon {
 
   void PublishHealth() {
     if (grpc_ != nullptr) grpc_->PublishHealth();
+  }
+
+  // Returns when no request has come for a while. gRPC answers CANCELLED to a call that crosses the
+  // GOAWAY, which clients do not retry: those in the middle of sending are refused properly first.
+  void AwaitQuiet() const {
+    for (int step = 0; step < kQuietSteps; ++step) {
+      const uint64_t seen = backend_.submitted();
+      std::this_thread::sleep_for(kQuiet);
+      if (backend_.submitted() == seen) return;
+    }
   }
 
   int Load() {

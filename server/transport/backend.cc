@@ -29,6 +29,7 @@ std::vector<ModelStatus> LiveBackend::Index() const { return parts_.repository.I
 void LiveBackend::CountUnknownModel() { parts_.metrics.unknown_model_requests.Add(); }
 
 std::shared_ptr<InferCall> LiveBackend::Submit(InferRequest request, Batcher::Done done) {
+  submitted_.fetch_add(1, std::memory_order_relaxed);
   return parts_.batcher.Submit(std::move(request), std::move(done));
 }
 

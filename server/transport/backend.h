@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,8 @@ class LiveBackend final : public Backend {
   // Serves from now on, unless it drains already.
   void LoadingEnded();
   void Drain() { state_ = ServerState::kDraining; }
+  // Requests that were handed to the batcher, answered or not.
+  uint64_t submitted() const { return submitted_; }
 
   ServerState state() const override { return state_; }
   bool Ready() const override;
@@ -67,6 +70,7 @@ class LiveBackend final : public Backend {
  private:
   const LiveBackendParts parts_;
   std::atomic<ServerState> state_{ServerState::kLoading};
+  std::atomic<uint64_t> submitted_{0};
 };
 
 }  // namespace tandem::server

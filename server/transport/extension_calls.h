@@ -5,8 +5,13 @@
 
 namespace tandem::server {
 
+// The service with ModelInfer as bytes: gRPC itself would answer UNIMPLEMENTED to bytes that are no
+// request.
+using RawInferService = inference::GRPCInferenceService::WithRawCallbackMethod_ModelInfer<
+    inference::GRPCInferenceService::CallbackService>;
+
 // Each answers UNIMPLEMENTED and names itself. Thread-safe.
-class ExtensionCalls : public inference::GRPCInferenceService::CallbackService {
+class ExtensionCalls : public RawInferService {
  public:
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;

@@ -1,5 +1,6 @@
 #include "server/transport/infer_reactor.h"
 
+#include <grpcpp/impl/codegen/proto_utils.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "grpc_service.pb.h"
 #include "server/transport/decode.h"
 #include "server/transport/encode.h"
 #include "server/transport/grpc_status.h"
@@ -26,25 +28,15 @@ constexpr milliseconds kDeadlineSlack{5};
 constexpr milliseconds kOverloadPushback{100};
 constexpr milliseconds kLoadingPushback{1000};
 
-class InferMessageHolder final : public grpc::MessageHolder<ModelInferRequest, ModelInferResponse> {
- public:
-  InferMessageHolder() : shared_(std::make_shared<ModelInferRequest>()) {
-    set_request(shared_.get());
-    set_response(&response_);
+// The request with shared ownership, so that tensors can view its bytes for as long as they like.
+StatusOr<std::shared_ptr<const ModelInferRequest>> Parse(const grpc::ByteBuffer& bytes) {
+  grpc::ByteBuffer buffer(bytes);  // shares the bytes
+  auto request = std::make_shared<ModelInferRequest>();
+  if (!grpc::SerializationTraits<ModelInferRequest>::Deserialize(&buffer, request.get()).ok()) {
+    return Internal("the {} bytes that came are no ModelInferRequest", bytes.Length());
   }
-
-  void Release() override { delete this; }
-  void FreeRequest() override {
-    set_request(nullptr);
-    shared_.reset();
-  }
-
-  std::shared_ptr<const ModelInferRequest> shared() const { return shared_; }
-
- private:
-  std::shared_ptr<ModelInferRequest> shared_;
-  ModelInferResponse response_;
-};
+  return request;
+}
 
 Clock::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
   const auto deadline = context.deadline();
@@ -71,20 +63,11 @@ std::optional<milliseconds> Pushback(const Status& status, ServerState state) {
 
 }  // namespace
 
-grpc::MessageHolder<ModelInferRequest, ModelInferResponse>* InferMessages::AllocateMessages() {
-  return new InferMessageHolder();
-}
-
-std::shared_ptr<const ModelInferRequest> InferMessages::RequestOf(
-    grpc::CallbackServerContext& context) {
-  return static_cast<InferMessageHolder*>(context.GetRpcAllocatorState())->shared();
-}
-
 InferReactor::InferReactor(Backend& backend, const Clock& clock,
-                           grpc::CallbackServerContext& context, ModelInferResponse& response)
+                           grpc::CallbackServerContext& context, grpc::ByteBuffer& response)
     : backend_(backend), clock_(clock), context_(context), response_(response) {}
 
-void InferReactor::Start(std::shared_ptr<const ModelInferRequest> request) {
+void InferReactor::Start(const grpc::ByteBuffer& request) {
   try {
     Submit(request);
   } catch (const std::exception& e) {
@@ -93,20 +76,23 @@ void InferReactor::Start(std::shared_ptr<const ModelInferRequest> request) {
   }
 }
 
-void InferReactor::Submit(const std::shared_ptr<const ModelInferRequest>& request) {
-  StatusOr<ServedModelRef> model = backend_.Find(request->model_name(), request->model_version());
+void InferReactor::Submit(const grpc::ByteBuffer& bytes) {
+  const StatusOr<std::shared_ptr<const ModelInferRequest>> parsed = Parse(bytes);
+  if (!parsed.ok()) return Fail(parsed.status());
+  const ModelInferRequest& request = **parsed;
+  StatusOr<ServedModelRef> model = backend_.Find(request.model_name(), request.model_version());
   if (!model.ok()) {
     if (model.status().code() == absl::StatusCode::kNotFound) backend_.CountUnknownModel();
     return Fail(model.status());
   }
-  StatusOr<InferRequest> decoded = DecodeInferRequest(request, *model);
+  StatusOr<InferRequest> decoded = DecodeInferRequest(*parsed, *model);
   if (!decoded.ok()) {
     (*model)->metrics->Refused(ReasonOf(decoded.status()));
     return Fail(decoded.status());
   }
   deadline_ = DeadlineOf(context_, clock_);
   decoded->deadline = deadline_;
-  response_.set_id(request->id());
+  id_ = request.id();
   call_ = backend_.Submit(
       *std::move(decoded),
       [this, model = *std::move(model)](StatusOr<InferReply> reply) { Answer(*model, reply); });
@@ -116,13 +102,24 @@ void InferReactor::Answer(const ServedModel& model, const StatusOr<InferReply>& 
   if (!reply.ok()) return Fail(reply.status());
   Status encoded;
   try {
-    encoded = EncodeInferResponse(*reply, model, response_);
+    encoded = Encode(model, *reply);
   } catch (const std::exception& e) {
     spdlog::error("ModelInfer: exception: {}", e.what());
     encoded = Internal("the response could not be written");
   }
   if (!encoded.ok()) return Fail(encoded);
   Finish(grpc::Status::OK);
+}
+
+Status InferReactor::Encode(const ServedModel& model, const InferReply& reply) {
+  ModelInferResponse message;
+  message.set_id(id_);
+  RETURN_IF_ERROR(EncodeInferResponse(reply, model, message));
+  bool own = false;
+  if (!grpc::SerializationTraits<ModelInferResponse>::Serialize(message, &response_, &own).ok()) {
+    return Internal("the response could not be written");
+  }
+  return absl::OkStatus();
 }
 
 void InferReactor::Fail(const Status& status) {

@@ -33,11 +33,6 @@ Reactor* Answer(Context& context, const std::function<Status()>& fill) {
 
 }  // namespace
 
-InferenceService::InferenceService(Backend& backend, const Clock& clock)
-    : backend_(backend), clock_(clock) {
-  SetMessageAllocatorFor_ModelInfer(&messages_);
-}
-
 StatusOr<ServedModelRef> InferenceService::Find(const std::string& name,
                                                 const std::string& version) {
   StatusOr<ServedModelRef> model = backend_.Find(name, version);
@@ -89,10 +84,10 @@ Reactor* InferenceService::ModelConfig(Context* context,
   return Answer(*context, [=, this] { return FillModelConfig(*request, *response); });
 }
 
-Reactor* InferenceService::ModelInfer(Context* context, const inference::ModelInferRequest*,
-                                      inference::ModelInferResponse* response) {
+Reactor* InferenceService::ModelInfer(Context* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) {
   auto* reactor = new InferReactor(backend_, clock_, *context, *response);
-  reactor->Start(InferMessages::RequestOf(*context));
+  reactor->Start(*request);
   return reactor;
 }
 

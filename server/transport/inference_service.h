@@ -13,7 +13,7 @@ namespace tandem::server {
 // UNIMPLEMENTED.
 class InferenceService final : public ExtensionCalls {
  public:
-  InferenceService(Backend& backend, const Clock& clock);
+  InferenceService(Backend& backend, const Clock& clock) : backend_(backend), clock_(clock) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -30,8 +30,8 @@ class InferenceService final : public ExtensionCalls {
                          inference::ModelMetadataResponse* response) override;
   Reactor* ModelConfig(Context* context, const inference::ModelConfigRequest* request,
                        inference::ModelConfigResponse* response) override;
-  Reactor* ModelInfer(Context* context, const inference::ModelInferRequest* request,
-                      inference::ModelInferResponse* response) override;
+  Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* request,
+                      grpc::ByteBuffer* response) override;
   Reactor* RepositoryIndex(Context* context, const inference::RepositoryIndexRequest* request,
                            inference::RepositoryIndexResponse* response) override;
 
@@ -47,7 +47,6 @@ class InferenceService final : public ExtensionCalls {
 
   Backend& backend_;
   const Clock& clock_;
-  InferMessages messages_;
 };
 
 }  // namespace tandem::server

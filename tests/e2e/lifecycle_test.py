@@ -1,0 +1,213 @@
+"""Start, ports, readiness and the end of the daemon."""
+
+import http.client
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import grpc
+
+import grpc_service_pb2 as pb
+import grpc_service_pb2_grpc
+import health_pb2
+import health_pb2_grpc
+from support import BINARY, DEADLINE_SECONDS, MODELS, await_serving, pair_product, pair_request
+from tandem_process import WAIT_SECONDS, TandemProcess
+
+Status = health_pb2.HealthCheckResponse
+
+
+def run(*arguments):
+    return subprocess.run(
+        [BINARY, *arguments], capture_output=True, text=True, timeout=WAIT_SECONDS
+    )
+
+
+def http_status(server, path, port="http"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.ports[port], timeout=20)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+class LifecycleTest(unittest.TestCase):
+    def start(self, repository="good", *flags):
+        server = TandemProcess(BINARY, MODELS / repository, *flags)
+        self.addCleanup(lambda: server.process.poll() is None and server.stop(signal.SIGKILL))
+        channel = grpc.insecure_channel(server.address())
+        self.addCleanup(channel.close)
+        return server, channel, grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+    def test_health_client_and_http_follow_readiness(self):
+        server, channel, _ = self.start()
+        await_serving(channel)
+        self.assertEqual(run("health", "--addr", server.address()).returncode, 0)
+        self.assertEqual(http_status(server, "/v2/health/live")[0], 200)
+        self.assertEqual(http_status(server, "/v2/health/ready")[0], 200)
+        self.assertEqual(http_status(server, "/v2/models/pair/ready")[0], 200)
+        self.assertEqual(http_status(server, "/v2/models/nobody/ready")[0], 404)
+        status, text = http_status(server, "/metrics", "metrics")
+        self.assertEqual(status, 200)
+        self.assertIn('model="pair"', text)
+        self.assertEqual(server.stop(), 0)
+        answer = run("health", "--addr", server.address(), "--timeout", "2")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(server.address(), answer.stderr)
+
+    def test_a_broken_model_is_reported_and_the_others_serve(self):
+        server, channel, stub = self.start("mixed")
+        server.await_line("not ready")
+        response = stub.ModelInfer(pair_request(), timeout=DEADLINE_SECONDS)
+        self.assertEqual(response.raw_output_contents[0], pair_product())
+        self.assertFalse(stub.ServerReady(pb.ServerReadyRequest()).ready)
+        self.assertFalse(stub.ModelReady(pb.ModelReadyRequest(name="broken")).ready)
+        self.assertEqual(http_status(server, "/v2/health/ready")[0], 503)
+        self.assertEqual(run("health", "--addr", server.address()).returncode, 1)
+        index = {m.name: m for m in stub.RepositoryIndex(pb.RepositoryIndexRequest()).models}
+        self.assertEqual(index["broken"].state, "UNAVAILABLE")
+        self.assertNotEqual(index["broken"].reason, "")
+        request = pair_request()
+        request.model_name = "broken"
+        with self.assertRaises(grpc.RpcError) as caught:
+            stub.ModelInfer(request, timeout=DEADLINE_SECONDS)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(server.stop(), 0)
+
+    def test_exit_on_error_ends_a_daemon_with_a_broken_model(self):
+        server, _, _ = self.start("mixed", "--exit-on-error")
+        self.assertEqual(server.wait(), 1)
+
+    def test_readiness_that_is_not_strict(self):
+        server, channel, stub = self.start("mixed", "--strict-readiness=false")
+        await_serving(channel)
+        self.assertTrue(stub.ServerReady(pb.ServerReadyRequest()).ready)
+        self.assertEqual(server.stop(), 0)
+
+    def test_sigterm_says_not_serving_then_answers_what_it_accepts(self):
+        server, channel, stub = self.start("good", "--drain-delay", "2")
+        await_serving(channel)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(), timeout=DEADLINE_SECONDS
+        )
+        self.assertEqual(next(watch).status, Status.SERVING)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(next(watch).status, Status.NOT_SERVING)
+        self.assertEqual(http_status(server, "/v2/health/ready")[0], 503)
+        self.assertEqual(http_status(server, "/v2/health/live")[0], 200)
+        response = stub.ModelInfer(pair_request(), timeout=DEADLINE_SECONDS)
+        self.assertEqual(response.raw_output_contents[0], pair_product())
+        self.assertEqual(server.wait(), 0)
+
+    def test_sigterm_under_load_loses_nothing(self):
+        server, channel, stub = self.start()
+        await_serving(channel)
+        answered = threading.Semaphore(0)
+        faults = []
+
+        def send():
+            while True:
+                try:
+                    response = stub.ModelInfer(pair_request(2), timeout=DEADLINE_SECONDS)
+                    if response.raw_output_contents[0] != pair_product(2):
+                        faults.append("wrong answer")
+                    answered.release()
+                except grpc.RpcError as error:
+                    if error.code() != grpc.StatusCode.UNAVAILABLE:
+                        faults.append(f"{error.code()} {error.details()}")
+                    return
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            self.assertTrue(answered.acquire(timeout=DEADLINE_SECONDS))
+        self.assertEqual(server.stop(), 0)
+        for thread in threads:
+            thread.join(DEADLINE_SECONDS)
+        self.assertEqual(faults, [])
+
+    def test_a_second_signal_ends_the_daemon_at_once(self):
+        server, _, _ = self.start("good", "--drain-delay", "600")
+        server.process.send_signal(signal.SIGTERM)
+        server.await_line("draining")
+        self.assertEqual(server.stop(signal.SIGINT), 128 + signal.SIGINT)
+
+    def test_sigint_is_as_sigterm(self):
+        server, _, _ = self.start()
+        self.assertEqual(server.stop(signal.SIGINT), 0)
+
+    def test_a_port_in_use_ends_the_start_with_2_and_names_the_address(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for server in ("grpc", "http", "metrics"):
+                flags = [f"--{s}-address=127.0.0.1" for s in ("grpc", "http", "metrics")]
+                flags += [
+                    f"--{s}-port={taken.getsockname()[1] if s == server else 0}"
+                    for s in ("grpc", "http", "metrics")
+                ]
+                result = run("--model-repository", str(MODELS / "good"), *flags)
+                self.assertEqual(result.returncode, 2)
+                errors = [line for line in result.stderr.splitlines() if " error " in line]
+                self.assertEqual(len(errors), 1, result.stderr)
+                self.assertIn(f"cannot listen on {address}: Address already in use", errors[0])
+                self.assertNotIn("pair", result.stderr)
+
+    def test_a_bad_command_line_or_repository_ends_with_2(self):
+        result = run("--model-repository", str(MODELS / "good"), "--no-such-flag")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no-such-flag", result.stderr)
+        server, _, _ = self.start("nowhere")
+        self.assertEqual(server.wait(), 2)
+
+    def test_json_log_is_one_object_a_line(self):
+        server, channel, _ = self.start("mixed", "--log-format=json")
+        server.await_line("not ready")
+        self.assertEqual(server.stop(), 0)
+        events = [json.loads(line) for line in server.lines]
+        self.assertTrue(all({"time", "level", "message"} == set(event) for event in events))
+        self.assertTrue(any("broken" in event["message"] for event in events))
+        self.assertEqual(events[-1]["message"], "stopped")
+
+    def test_a_log_that_nobody_reads_any_more_stops_nothing(self):
+        server, channel, stub = self.start()
+        await_serving(channel)
+        server.close_log_after("draining")  # "stopped" finds nobody
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(server.process.stderr.closed)
+
+    def test_an_expired_deadline_and_a_cancelled_call(self):
+        server, channel, stub = self.start()
+        await_serving(channel)
+        for _ in range(20):
+            call = stub.ModelInfer.future(pair_request(32), timeout=1e-4)
+            self.assertIn(
+                call.code(), (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.OK)
+            )
+            call = stub.ModelInfer.future(pair_request(32), timeout=DEADLINE_SECONDS)
+            call.cancel()
+        response = stub.ModelInfer(pair_request(), timeout=DEADLINE_SECONDS)
+        self.assertEqual(response.raw_output_contents[0], pair_product())
+        self.assertEqual(server.stop(), 0)
+
+    def test_an_empty_repository_serves_nothing_and_is_ready(self):
+        with tempfile.TemporaryDirectory() as empty:
+            server = TandemProcess(BINARY, pathlib.Path(empty))
+            with grpc.insecure_channel(server.address()) as channel:
+                await_serving(channel)
+                stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
+                self.assertEqual(
+                    len(stub.RepositoryIndex(pb.RepositoryIndexRequest()).models), 0
+                )
+            self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
