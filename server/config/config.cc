@@ -43,112 +43,94 @@ struct ServeFlags {
   std::string model_control_mode = "none";
 };
 
-// A flag that takes true or false and means true when it stands alone.
-void AddSwitch(CLI::App& app, const std::string& names, bool& value, const std::string& help) {
-  app.add_option(names, value, help)
-      ->expected(0, 1)
-      ->default_str("true")
-      ->type_name("BOOL")
-      ->option_text(value ? "BOOL [true]" : "BOOL [false]");
-}
+// The flags of one heading of the help text.
+class FlagGroup {
+ public:
+  FlagGroup(CLI::App& app, std::string heading) : app_(app), heading_(std::move(heading)) {}
 
-void AddListenFlags(CLI::App& app, const std::string& name, const std::string& what,
+  // A flag that shows its `unit` and its default.
+  template <typename T>
+  CLI::Option* Add(const std::string& names, T& value, const char* unit, const std::string& help) {
+    return app_.add_option(names, value, help)
+        ->option_text(fmt::format("{} [{}]", unit, value))
+        ->group(heading_);
+  }
+  // A flag that takes true or false and means true when it stands alone.
+  void AddSwitch(const std::string& names, bool& value, const std::string& help) {
+    Add(names, value, "BOOL", help)->expected(0, 1)->default_str("true");
+  }
+
+ private:
+  CLI::App& app_;
+  const std::string heading_;
+};
+
+void AddListenFlags(FlagGroup group, const std::string& name, const std::string& what,
                     ListenConfig& listen) {
-  const std::string group = "Where it listens";
-  app.add_option("--" + name + "-address", listen.address, "Address of the " + what)
-      ->type_name("IP")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--" + name + "-port", listen.port, "Port of the " + what + "; 0: any free one")
-      ->check(CLI::Range(0, 65535))
-      ->type_name("PORT")
-      ->group(group)
-      ->capture_default_str();
-  AddSwitch(app, "--allow-" + name, listen.enabled, "Whether there is a " + what);
-  app.get_option("--allow-" + name)->group(group);
+  group.Add("--" + name + "-address", listen.address, "IP", "Address of the " + what);
+  group
+      .Add("--" + name + "-port", listen.port, "PORT", "Port of the " + what + "; 0: any free one")
+      ->check(CLI::Range(0, 65535));
+  group.AddSwitch("--allow-" + name, listen.enabled, "Whether there is the " + what);
 }
 
-void AddComputeFlags(CLI::App& app, ServeFlags& flags) {
-  const std::string group = "How it computes";
+void AddComputeFlags(FlagGroup group, ServeFlags& flags) {
   ServerConfig& config = flags.config;
-  app.add_option("--threads", config.threads,
-                 "Threads that compute; 0: the CPUs that cgroup, cpuset and affinity allow")
-      ->check(CLI::Range(0, 4096))
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--cpu", flags.cpu,
-                 "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx; "
-                 "without it what the machine has")
-      ->type_name("ISA")
-      ->group(group);
-  app.add_option("--default-max-batch-size", config.default_max_batch_size,
-                 "Most items of one run, for models whose requests may share one; 0: none may")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--max-queue", config.max_queue,
-                 "Requests that may wait per model; 0: four full batches, at least 64")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--max-message-bytes", config.max_message_bytes, "Largest gRPC message, in bytes")
-      ->check(CLI::Range(1, INT32_MAX))
-      ->group(group)
-      ->capture_default_str();
+  group
+      .Add("--threads", config.threads, "N",
+           "Threads that compute; 0: the CPUs that cgroup, cpuset and affinity allow")
+      ->check(CLI::Range(0, 4096));
+  group
+      .Add("--cpu", flags.cpu, "ISA",
+           "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx")
+      ->option_text("ISA [what the machine has]");
+  group
+      .Add("--default-max-batch-size", config.default_max_batch_size, "ITEMS",
+           "Most items of one run, for models whose requests may share one; 0: none may")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
+  group
+      .Add("--max-queue", config.max_queue, "REQUESTS",
+           "Requests that may wait per model; 0: four full batches, at least 64")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  group
+      .Add("--max-message-bytes", config.max_message_bytes, "BYTES",
+           "Largest gRPC message, either way")
+      ->check(CLI::Range(1, INT32_MAX));
 }
 
-void AddLifeFlags(CLI::App& app, ServeFlags& flags) {
-  const std::string group = "Start and end";
-  app.add_option("--drain-timeout,--exit-timeout-secs", flags.drain_timeout_seconds,
-                 "Seconds that requests under way may take after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->type_name("SECONDS")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--drain-delay", flags.drain_delay_seconds,
-                 "Seconds after SIGTERM in which new requests are still served")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->type_name("SECONDS")
-      ->group(group)
-      ->capture_default_str();
-  AddSwitch(app, "--strict-readiness", flags.config.strict_readiness,
-            "Ready only when every model is; false: when loading has ended");
-  AddSwitch(app, "--exit-on-error", flags.config.exit_on_error,
-            "Exit when a model cannot be loaded; false: serve the others");
-  app.add_option("--model-control-mode", flags.model_control_mode,
-                 "Only none: all models are loaded at the start")
-      ->type_name("MODE")
-      ->group(group)
-      ->capture_default_str();
-  for (const char* name : {"--strict-readiness", "--exit-on-error"}) {
-    app.get_option(name)->group(group);
-  }
+void AddLifeFlags(FlagGroup group, ServeFlags& flags) {
+  constexpr double kDay = 86400;
+  group
+      .Add("--drain-timeout,--exit-timeout-secs", flags.drain_timeout_seconds, "SECONDS",
+           "How long requests under way may take after SIGTERM")
+      ->check(CLI::Range(0.0, kDay));
+  group
+      .Add("--drain-delay", flags.drain_delay_seconds, "SECONDS",
+           "How long new requests are still served after SIGTERM")
+      ->check(CLI::Range(0.0, kDay));
+  group.AddSwitch("--strict-readiness", flags.config.strict_readiness,
+                  "Ready only when every model is; false: when loading has ended");
+  group.AddSwitch("--exit-on-error", flags.config.exit_on_error,
+                  "Exit when a model cannot be loaded; false: serve the others");
+  group.Add("--model-control-mode", flags.model_control_mode, "MODE",
+            "Only none: all models are loaded at the start");
 }
 
-void AddReportFlags(CLI::App& app, ServeFlags& flags) {
-  const std::string group = "What it tells";
-  AddSwitch(app, "--triton-metrics", flags.config.triton_metrics,
-            "Export metrics under Triton's names, nv_inference_*, too");
-  app.add_option("--log-format", flags.log_format,
-                 "text or json, one line an event; Triton's default and ISO8601 mean text")
-      ->check(CLI::IsMember({"text", "json", "default", "ISO8601"}))
-      ->type_name("FORMAT")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warning, error or off [info]")
+void AddReportFlags(FlagGroup group, ServeFlags& flags) {
+  group.AddSwitch("--triton-metrics", flags.config.triton_metrics,
+                  "Export metrics under Triton's names, nv_inference_*, too");
+  group
+      .Add("--log-format", flags.log_format, "FORMAT",
+           "text or json, one line an event; Triton's default and ISO8601 mean text")
+      ->check(CLI::IsMember({"text", "json", "default", "ISO8601"}));
+  group.Add("--log-level", flags.log_level, "LEVEL", "trace, debug, info, warning, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
-      ->type_name("LEVEL")
-      ->group(group);
-  app.add_option("--log-verbose", flags.log_verbose, "Triton's: 0, 1 (debug) or more (trace)")
-      ->check(CLI::Range(0, 1 << 20))
-      ->type_name("N")
-      ->group(group);
-  AddSwitch(app, "--log-info", flags.log_info, "Triton's: log events of the level info");
-  AddSwitch(app, "--log-warning", flags.log_warning, "Triton's: log warnings");
-  AddSwitch(app, "--log-error", flags.log_error, "Triton's: log errors");
-  for (const char* name : {"--triton-metrics", "--log-info", "--log-warning", "--log-error"}) {
-    app.get_option(name)->group(group);
-  }
+      ->option_text("LEVEL [info]");
+  group.Add("--log-verbose", flags.log_verbose, "N", "Triton's: 0, 1 (debug) or more (trace)")
+      ->check(CLI::Range(0, 1 << 20));
+  group.AddSwitch("--log-info", flags.log_info, "Triton's: log events of the level info");
+  group.AddSwitch("--log-warning", flags.log_warning, "Triton's: log warnings");
+  group.AddSwitch("--log-error", flags.log_error, "Triton's: log errors");
 }
 
 std::unique_ptr<CLI::App> MakeServeApp(ServeFlags& flags) {
@@ -159,13 +141,14 @@ std::unique_ptr<CLI::App> MakeServeApp(ServeFlags& flags) {
   app->add_option("--model-repository,--model-store", flags.config.model_repository,
                   "Directory of the models")
       ->required()
-      ->type_name("DIR");
-  AddListenFlags(*app, "grpc", "gRPC server", flags.config.grpc);
-  AddListenFlags(*app, "http", "HTTP server", flags.config.http);
-  AddListenFlags(*app, "metrics", "metrics server", flags.config.metrics);
-  AddComputeFlags(*app, flags);
-  AddLifeFlags(*app, flags);
-  AddReportFlags(*app, flags);
+      ->option_text("DIR, required");
+  const FlagGroup listen(*app, "Where it listens");
+  AddListenFlags(listen, "grpc", "gRPC server", flags.config.grpc);
+  AddListenFlags(listen, "http", "HTTP server", flags.config.http);
+  AddListenFlags(listen, "metrics", "metrics server", flags.config.metrics);
+  AddComputeFlags({*app, "How it computes"}, flags);
+  AddLifeFlags({*app, "Start and end"}, flags);
+  AddReportFlags({*app, "What it tells"}, flags);
   return app;
 }
 
@@ -263,13 +246,10 @@ StatusOr<Invocation> ParseHealth(std::span<const std::string> arguments) {
   CLI::App app("Asks a running daemon whether it is ready; exits with 0 when it is, else with 1.",
                "tandem health");
   app.set_help_flag("-h,--help", "Print this and exit");
-  app.add_option("--addr", config.address, "Address of its gRPC server")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  app.add_option("--timeout", timeout_seconds, "Seconds to wait for the answer")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  FlagGroup group(app, "Options");
+  group.Add("--addr", config.address, "HOST:PORT", "Address of its gRPC server");
+  group.Add("--timeout", timeout_seconds, "SECONDS", "How long to wait for the answer")
+      ->check(CLI::Range(0.001, 3600.0));
   ASSIGN_OR_RETURN(const std::optional<std::string> text, Parse(app, arguments));
   if (text) return PrintConfig{*text};
   const size_t colon = config.address.rfind(':');
