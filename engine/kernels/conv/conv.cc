@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kPointers = 2048;        // of one block, on the stack
 constexpr int64_t kGatheredFloats = 8192;  // of one tile, on the stack
 constexpr int64_t kTilesPerBlock = 8;
-constexpr int64_t kPanelGroupFloats = int64_t{1} << 17;
+constexpr int64_t kPanelGroupFloats = int64_t{1} << 17;  // of packed B, half of an L2 cache
+constexpr int64_t kDepthStep = 512;                      // of the sum, done for a block at a time
 constexpr int64_t kGrainMultiplyAdds = int64_t{1} << 16;
 // With fewer channels a tap is too short a run: the taps of a pixel are copied side by side.
 constexpr int64_t kShortRun = 8;
@@ -51,7 +52,8 @@ struct Run {
   int64_t group_columns;  // of one unit
   int64_t blocks;
   int64_t column_groups;
-  int64_t tap_step;  // taps that are summed at once
+  int64_t tap_step;      // taps that are summed at once
+  int64_t channel_step;  // channels of a tap that are summed at once
   bool gathers;
 
   Run(const ConvGeometry& g, const ConvData& d, const float* p, const TileKernel& k)
@@ -59,16 +61,18 @@ struct Run {
     const int64_t taps = g.taps();
     const int64_t channels = g.in_per_group();
     rows = g.batch * g.out_pixels();
+    channel_step = std::clamp<int64_t>(channels, 1, kDepthStep);
     gathers = channels < kShortRun && taps > 1 && channels > 0;
     if (gathers) {
       tap_step = std::clamp<int64_t>(kGatheredFloats / (k.max_rows * channels), 1, taps);
       block_rows = k.max_rows * kTilesPerBlock;
     } else {
-      tap_step = std::clamp<int64_t>(kPointers / k.max_rows, 1, taps);
+      const int64_t most = std::min(kPointers / k.max_rows, kDepthStep / channel_step);
+      tap_step = std::clamp<int64_t>(most, 1, taps);
       block_rows =
           k.max_rows * std::clamp<int64_t>(kPointers / (tap_step * k.max_rows), 1, kTilesPerBlock);
     }
-    const int64_t panel_floats = std::max<int64_t>(1, taps * channels) * k.panel_columns;
+    const int64_t panel_floats = tap_step * channel_step * k.panel_columns;
     group_columns = k.panel_columns * std::clamp<int64_t>(kPanelGroupFloats / panel_floats, 1, 16);
     blocks = CeilDiv(rows, block_rows);
     column_groups = CeilDiv(g.out_per_group(), group_columns);
@@ -94,10 +98,12 @@ void ForTapRows(const ConvGeometry& geometry, const Pixel& pixel, const Visit& v
   }
 }
 
-// Taps [first, last) of every window.
+// Taps [first, last) of every window, and of each the channels from `channel` on.
 struct TapSpan {
   int64_t first;
   int64_t last;
+  int64_t channel;
+  int64_t channels;
 };
 
 // Pointers to the taps of `pixel` in the channels from `x` on, run.block_rows apart.
@@ -177,9 +183,12 @@ struct Unit {
     result.row = row;
     result.row_count = static_cast<int>(std::min<int64_t>(run.kernel.max_rows, last_row - row));
     result.c = run.data.y + row * tile.c_row_stride + tile.column;
-    result.b += span.first * run.geometry.in_per_group() * run.kernel.panel_columns;
-    result.start = span.first == 0 ? TileStart::kZero : TileStart::kResume;
-    result.end = span.last == run.geometry.taps() ? TileEnd::kFinal : TileEnd::kPartial;
+    const int64_t channels = run.geometry.in_per_group();
+    const bool starts = span.first == 0 && span.channel == 0;
+    const bool ends = span.last == run.geometry.taps() && span.channel + span.channels == channels;
+    result.b += (span.first * channels + span.channel) * run.kernel.panel_columns;
+    result.start = starts ? TileStart::kZero : TileStart::kResume;
+    result.end = ends ? TileEnd::kFinal : TileEnd::kPartial;
     return result;
   }
 };
@@ -188,7 +197,7 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
   const float* pointers[kPointers];
   Pixel pixel(run.geometry, unit.first_row);
   for (int64_t row = unit.first_row; row < unit.last_row; ++row) {
-    PointAtTaps(run, pixel, unit.x, span, pointers + row - unit.first_row);
+    PointAtTaps(run, pixel, unit.x + span.channel, span, pointers + row - unit.first_row);
     pixel.Next(run.geometry.axes);
   }
   for (int64_t row = unit.first_row; row < unit.last_row; row += run.kernel.max_rows) {
@@ -196,7 +205,7 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
     tile.rows = pointers + row - unit.first_row;
     tile.row_step = run.block_rows;
     tile.taps = span.last - span.first;
-    tile.depth = run.geometry.in_per_group();
+    tile.depth = span.channels;
     run.kernel.run(tile);
   }
 }
@@ -216,6 +225,23 @@ void RunGathered(const Run& run, const Unit& unit, TapSpan span) {
     tile.rows = pointers;
     tile.depth = depth;
     run.kernel.run(tile);
+  }
+}
+
+void RunUnit(const Run& run, const Unit& unit) {
+  const int64_t taps = run.geometry.taps();
+  const int64_t channels = run.geometry.in_per_group();
+  for (int64_t first = 0; first < taps; first += run.tap_step) {
+    TapSpan span{first, std::min(taps, first + run.tap_step), 0, channels};
+    if (run.gathers) {
+      RunGathered(run, unit, span);
+      continue;
+    }
+    do {
+      span.channels = std::min(run.channel_step, channels - span.channel);
+      RunIndirect(run, unit, span);
+      span.channel += span.channels;
+    } while (span.channel < channels);
   }
 }
 
@@ -285,15 +311,7 @@ void Conv(Isa isa, const ConvGeometry& geometry, const float* packed, const Conv
   parallel.For(geometry.group * run.blocks * run.column_groups,
                CeilDiv(kGrainMultiplyAdds, unit_work), [&](int64_t begin, int64_t end) {
                  for (int64_t index = begin; index < end; ++index) {
-                   const Unit unit(run, index);
-                   for (int64_t first = 0; first < taps; first += run.tap_step) {
-                     const TapSpan span{first, std::min(taps, first + run.tap_step)};
-                     if (run.gathers) {
-                       RunGathered(run, unit, span);
-                     } else {
-                       RunIndirect(run, unit, span);
-                     }
-                   }
+                   RunUnit(run, Unit(run, index));
                  }
                });
 }

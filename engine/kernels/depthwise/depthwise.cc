@@ -44,6 +44,38 @@ struct Row {
   int64_t first_pixel;  // in y, over all items
 };
 
+// Out of line, as the code of all stages is long.
+HWY_NOINLINE FloatVec ApplyAnyStage(const EpilogueStage& stage, FloatVec x, FloatVec operand) {
+  return ApplyStage(FloatTag(), stage, x, operand);
+}
+
+// The epilogue of `kCount` pixels from `pixel` on, for one vector of channels.
+template <int kCount, class Access>
+HWY_INLINE void Finish(const ConvData& data, int64_t pixel, int64_t channel, Access access,
+                       FloatVec (&sums)[kCount]) {
+  const FloatTag d;
+  for (size_t s = 0; s < data.epilogue->size(); ++s) {
+    const EpilogueStage& stage = (*data.epilogue)[s];
+    const EpilogueOperand& operand = data.operands[s];
+    if (stage.op == EpilogueOp::kAdd && stage.kind == OperandKind::kColumn) {
+      const FloatVec bias = access.Load(operand.data + channel);
+      TANDEM_UNROLL
+      for (int i = 0; i < kCount; ++i) sums[i] = hn::Add(sums[i], bias);
+    } else if (stage.op == EpilogueOp::kRelu) {
+      TANDEM_UNROLL
+      for (int i = 0; i < kCount; ++i) sums[i] = Relu(d, sums[i]);
+    } else if (stage.op == EpilogueOp::kClip) {
+      TANDEM_UNROLL
+      for (int i = 0; i < kCount; ++i) sums[i] = Clip(d, sums[i], stage.alpha, stage.beta);
+    } else {
+      for (int i = 0; i < kCount; ++i) {
+        const FloatVec o = LoadOperand(stage, operand, pixel + i, channel, access);
+        sums[i] = ApplyAnyStage(stage, sums[i], o);
+      }
+    }
+  }
+}
+
 // Sums and stores `kCount` pixels from `out` on, all with the inner taps `inner` (that of the
 // first), for one vector of channels.
 template <int kCount, class Access>
@@ -79,18 +111,11 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
       }
     }
   }
+  const int64_t pixel = row.first_pixel + out;
+  if (row.data.epilogue != nullptr) Finish<kCount>(row.data, pixel, channel, access, sums);
+  float* y = row.data.y + pixel * channels + channel;
   TANDEM_UNROLL
-  for (int i = 0; i < kCount; ++i) {
-    const int64_t pixel = row.first_pixel + out + i;
-    if (row.data.epilogue != nullptr) {
-      for (size_t s = 0; s < row.data.epilogue->size(); ++s) {
-        const EpilogueStage& stage = (*row.data.epilogue)[s];
-        sums[i] = ApplyStage(d, stage, sums[i],
-                             LoadOperand(stage, row.data.operands[s], pixel, channel, access));
-      }
-    }
-    access.Store(sums[i], row.data.y + pixel * channels + channel);
-  }
+  for (int i = 0; i < kCount; ++i) access.Store(sums[i], y + i * channels);
 }
 
 template <int kCount>

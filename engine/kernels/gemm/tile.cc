@@ -1,6 +1,7 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/gemm/tile.cc"
+#include <cstring>
 #include "hwy/foreach_target.h"  // before every other Highway header
 #include "engine/kernels/gemm/tile.h"
 #include "engine/kernels/epilogue-inl.h"
@@ -178,7 +179,50 @@ void RunTileOf(const Tile& tile) {
   RunRows<kRows>(tile);
 }
 
-void RunTile(const Tile& tile) { RunTileOf<kMaxRows>(tile); }
+// Rows that lie a multiple of this apart share the few lines of one set of a first-level cache.
+constexpr int64_t kAliasBytes = 4096;
+constexpr int64_t kCopiedFloats = 256;               // of one row at a time
+constexpr int64_t kCopyStride = kCopiedFloats + 16;  // spreads the copies over the sets
+
+bool RowsAlias(const Tile& tile) {
+  if (tile.row_count <= 4) return false;
+  for (int r = 1; r < 4; ++r) {
+    const int64_t bytes =
+        reinterpret_cast<intptr_t>(tile.rows[r]) - reinterpret_cast<intptr_t>(tile.rows[r - 1]);
+    if (bytes % kAliasBytes != 0) return false;
+  }
+  return tile.depth > 64;
+}
+
+// The same tile on copies of pieces of its rows; sums go on from piece to piece in the same order.
+HWY_NOINLINE void RunCopied(const Tile& tile) {
+  HWY_ALIGN float copies[kMaxRows * kCopyStride];
+  const float* rows[kMaxRows];
+  for (int r = 0; r < tile.row_count; ++r) rows[r] = copies + r * kCopyStride;
+  Tile piece = tile;
+  piece.rows = rows;
+  piece.taps = 1;
+  piece.end = TileEnd::kPartial;
+  for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    for (int64_t done = 0; done < tile.depth; done += kCopiedFloats) {
+      piece.depth = HWY_MIN(kCopiedFloats, tile.depth - done);
+      for (int r = 0; r < tile.row_count; ++r) {
+        std::memcpy(copies + r * kCopyStride, tile.rows[tap * tile.row_step + r] + done,
+                    static_cast<size_t>(piece.depth) * sizeof(float));
+      }
+      const bool last = tap + 1 == tile.taps && done + piece.depth == tile.depth;
+      if (last) piece.end = tile.end;
+      RunTileOf<kMaxRows>(piece);
+      piece.start = TileStart::kResume;
+      piece.b += piece.depth * kPanelColumns;
+    }
+  }
+}
+
+void RunTile(const Tile& tile) {
+  if (RowsAlias(tile)) return RunCopied(tile);
+  RunTileOf<kMaxRows>(tile);
+}
 
 TileKernel MakeTileKernel() { return {kMaxRows, static_cast<int>(kPanelColumns), &RunTile}; }
 

@@ -4,6 +4,7 @@
 #include "engine/graph/graph.h"
 #include "engine/ops/operator.h"
 #include "engine/ops/registry.h"
+#include "tests/support/bound_step.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/random_tensor.h"
@@ -303,6 +304,27 @@ TEST(Conv, FusedStagesHaveTheBitsOfThePlainResultFollowedByThem) {
       expected.mutable_data<float>()[i] = std::max(0.0f, scaled + residual.data<float>()[i]);
     }
     EXPECT_TRUE(test::Close(fused, expected, test::Exact())) << IsaName(isa);
+  }
+}
+
+TEST(Conv, ChannelsLastInAndOutHasTheBitsOfNative) {
+  const std::vector<Tensor> inputs = {
+      test::RandomFloats({2, 9, 6, 5}, 1), test::RandomFloats({20, 9, 3, 3}, 2),
+      test::RandomFloats({20}, 3), test::RandomFloats({2, 20, 6, 5}, 4)};
+  for (const Isa isa : Isas()) {
+    test::BoundCall call{.op_type = "Conv",
+                         .attributes = {{"pads", Ints{1, 1, 1, 1}}},
+                         .out = {2, 20, 6, 5},
+                         .constant_port = isa == Isa::kReference ? -1 : 1,
+                         .isa = isa,
+                         .own_inputs = 3,
+                         .epilogue = {{"Add", {}, 3}, {"Relu", {}, -1}}};
+    const Tensor native = test::BindAndRun(call, inputs);
+    for (const int ports : {1, 2, 4, 7}) {
+      call.channels_last = ports;
+      EXPECT_TRUE(test::Close(test::BindAndRun(call, inputs), native, test::Exact()))
+          << IsaName(isa) << " " << ports;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/ops/matrix_product.h"
 #include "engine/ops/registry.h"
+#include "tests/support/bound_step.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/random_tensor.h"
@@ -130,104 +131,25 @@ TEST(Gemm, IntegersAndDoubles) {
   EXPECT_EQ((*test::RunOp({.op_type = "Gemm"}, {d, d, d}))[0].data<double>()[0], 1e-200);
 }
 
-// Binds with or without a constant B, on the same numbers.
-class Binder final : public ops::BindContext {
- public:
-  Binder(const graph::Node& node, const std::vector<Tensor>& inputs, const Tensor& constant_b)
-      : node_(node), b_(constant_b) {
-    for (const Tensor& input : inputs) facts_.push_back(ops::FactsOf(input));
-  }
-  const graph::Node& node() const override { return node_; }
-  Isa isa() const override { return DetectIsa(); }
-  const ops::ValueFacts& input(int port) const override { return At(port); }
-  const ops::ValueFacts& output(int) const override { return none_; }
-  Layout input_layout(int) const override { return Layout::kNative; }
-  Layout output_layout(int) const override { return Layout::kNative; }
-  graph::ConstantRef constant(int port) const override {
-    if (port != 1 || !b_.valid()) return nullptr;
-    return std::make_shared<const graph::Constant>(b_, Hash128());
-  }
-  StatusOr<ops::PackRef> MakePack(int, const ops::PackSpec& spec) override {
-    ++packs;
-    ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes));
-    spec.fill(b_.view(), buffer.bytes());
-    return std::make_shared<const ops::Pack>(ops::Pack{spec.kernel, std::move(buffer)});
-  }
-  int packs = 0;
-
- private:
-  const ops::ValueFacts& At(int port) const {
-    return static_cast<size_t>(port) < facts_.size() ? facts_[static_cast<size_t>(port)] : none_;
-  }
-  const graph::Node& node_;
-  Tensor b_;
-  ops::ValueFacts none_;
-  std::vector<ops::ValueFacts> facts_;
-};
-
-class Context final : public ops::StepContext {
- public:
-  Context(const std::vector<Tensor>& inputs, const Tensor& output, std::span<std::byte> scratch)
-      : output_(output.mutable_view()), scratch_(scratch) {
-    for (const Tensor& input : inputs)
-      views_.push_back(input.valid() ? input.view() : TensorView());
-  }
-  const TensorView& input(int port) const override { return views_[static_cast<size_t>(port)]; }
-  const MutableTensorView& output(int) const override { return output_; }
-  StatusOr<MutableTensorView> AllocateOutput(int, const Shape&) override { return output_; }
-  std::span<std::byte> scratch() const override { return scratch_; }
-  const Parallel& parallel() const override { return parallel_; }
-
- private:
-  std::vector<TensorView> views_;
-  MutableTensorView output_;
-  std::span<std::byte> scratch_;
-  SequentialParallel parallel_;
-};
-
-Tensor BindAndRun(const std::string& op_type, const graph::Attributes& attributes,
-                  std::vector<Tensor> inputs, const Tensor& constant_b, const Shape& out) {
-  graph::Node node;
-  node.op_type = op_type;
-  node.opset = 17;
-  node.attributes = attributes;
-  for (size_t i = 0; i < inputs.size(); ++i) node.inputs.push_back(static_cast<int>(i));
-  node.outputs = {100};
-  node.op = *ops::ParseNode(node);
-  Binder binder(node, inputs, constant_b);
-  const auto step = *ops::OpOf(node).Bind(binder);
-  EXPECT_EQ(binder.packs, constant_b.valid() ? 1 : 0);
-  std::vector<Shape> shapes;
-  for (const Tensor& input : inputs) shapes.push_back(input.shape());
-  // A packed constant is not there when the step runs.
-  if (constant_b.valid()) inputs[1] = Tensor();
-  Buffer scratch = *Buffer::Allocate(step->ScratchBytes({shapes, std::span(&out, 1), 1}));
-  Tensor y = *Tensor::Allocate(DType::kFloat, out);
-  Context context(inputs, y, scratch.bytes());
-  EXPECT_TRUE(step->Run(context).ok());
-  return y;
+// The same product with its weights known at load and only in the run.
+void ExpectSameBits(test::BoundCall call, const std::vector<Tensor>& inputs) {
+  call.constant_port = -1;
+  const Tensor in_the_run = test::BindAndRun(call, inputs);
+  call.constant_port = 1;
+  EXPECT_TRUE(test::Close(test::BindAndRun(call, inputs), in_the_run, test::Exact()))
+      << call.op_type;
 }
 
 TEST(Gemm, WeightsKnownAtLoadAndInTheRunGiveTheSameBits) {
   const Case gemm{9, 37, 50, 1, 1, 0.3f, 0.7f};
-  const std::vector<Tensor> inputs = {gemm.A(), gemm.B(), test::RandomFloats({37}, 3)};
-  EXPECT_TRUE(test::Close(BindAndRun("Gemm", gemm.Attributes(), inputs, inputs[1], {9, 37}),
-                          BindAndRun("Gemm", gemm.Attributes(), inputs, Tensor(), {9, 37}),
-                          test::Exact()));
-  const std::vector<Tensor> batch = {test::RandomFloats({3, 5, 7}, 1),
-                                     test::RandomFloats({3, 7, 40}, 2)};
-  EXPECT_TRUE(test::Close(BindAndRun("MatMul", {}, batch, batch[1], {3, 5, 40}),
-                          BindAndRun("MatMul", {}, batch, Tensor(), {3, 5, 40}), test::Exact()));
-  const std::vector<Tensor> image = {test::RandomFloats({2, 8, 5, 6}, 1),
-                                     test::RandomFloats({20, 8, 2, 2}, 2)};
-  EXPECT_TRUE(test::Close(BindAndRun("Conv", {}, image, image[1], {2, 20, 4, 5}),
-                          BindAndRun("Conv", {}, image, Tensor(), {2, 20, 4, 5}), test::Exact()));
-  const std::vector<Tensor> depthwise = {test::RandomFloats({2, 8, 5, 6}, 1),
-                                         test::RandomFloats({8, 1, 2, 2}, 2)};
-  const graph::Attributes group = {{"group", int64_t{8}}};
-  EXPECT_TRUE(test::Close(BindAndRun("Conv", group, depthwise, depthwise[1], {2, 8, 4, 5}),
-                          BindAndRun("Conv", group, depthwise, Tensor(), {2, 8, 4, 5}),
-                          test::Exact()));
+  ExpectSameBits({.op_type = "Gemm", .attributes = gemm.Attributes(), .out = {9, 37}},
+                 {gemm.A(), gemm.B(), test::RandomFloats({37}, 3)});
+  ExpectSameBits({.op_type = "MatMul", .out = {3, 5, 40}},
+                 {test::RandomFloats({3, 5, 7}, 1), test::RandomFloats({3, 7, 40}, 2)});
+  ExpectSameBits({.op_type = "Conv", .out = {2, 20, 4, 5}},
+                 {test::RandomFloats({2, 8, 5, 6}, 1), test::RandomFloats({20, 8, 2, 2}, 2)});
+  ExpectSameBits({.op_type = "Conv", .attributes = {{"group", int64_t{8}}}, .out = {2, 8, 4, 5}},
+                 {test::RandomFloats({2, 8, 5, 6}, 1), test::RandomFloats({8, 1, 2, 2}, 2)});
 }
 
 }  // namespace

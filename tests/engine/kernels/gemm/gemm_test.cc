@@ -139,6 +139,19 @@ TEST(Gemm, ARowHasTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
+TEST(Gemm, RowsThatLieAPageApartHaveTheSameBits) {
+  for (const Isa isa : Isas()) {
+    Case aliasing(33, 70, 1024);
+    aliasing.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
+    const Tensor whole = aliasing.Packed(isa);
+    EXPECT_TRUE(test::Close(whole, aliasing.Reference(), test::Reduction(1024)));
+    Case single(1, 70, 1024);
+    single.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
+    single.a = aliasing.a.Rows(31, 32);
+    EXPECT_TRUE(test::Close(single.Packed(isa), whole.Rows(31, 32), test::Exact()));
+  }
+}
+
 TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
   for (const Isa isa : Isas()) {
     Case sum(131, 517, 83);

@@ -1,0 +1,80 @@
+// Single-thread speed of convolutions as they come in residual networks, in units of 10^9
+// floating-point operations a second (a multiply-add counts as two). bench_gemm prints the peak.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+
+#include "engine/base/arena.h"
+#include "engine/kernels/conv/conv.h"
+#include "engine/kernels/depthwise/depthwise.h"
+
+namespace tandem::kernels {
+namespace {
+
+struct Data {
+  Buffer buffer;
+  explicit Data(int64_t floats) : buffer(*Buffer::Allocate(static_cast<size_t>(floats) * 4)) {
+    for (int64_t i = 0; i < floats; ++i) get()[i] = static_cast<float>(i % 17) * 0.25f - 2;
+  }
+  float* get() { return reinterpret_cast<float*>(buffer.data()); }
+};
+
+// Arguments: input channels, output channels, input extent, kernel, stride, group.
+ConvGeometry GeometryOf(const benchmark::State& state) {
+  ConvGeometry geometry;
+  geometry.in_channels = state.range(0);
+  geometry.out_channels = state.range(1);
+  geometry.group = state.range(5);
+  WindowAxis axis{.in = state.range(2), .kernel = state.range(3), .stride = state.range(4)};
+  axis.pad_begin = axis.kernel / 2;
+  axis.pad_end = axis.kernel / 2;
+  axis.out = (axis.in + axis.pad_begin + axis.pad_end - axis.kernel) / axis.stride + 1;
+  geometry.axes = PadAxes({axis, axis});
+  return geometry;
+}
+
+void BM_Conv(benchmark::State& state) {
+  const ConvGeometry geometry = GeometryOf(state);
+  const Isa isa = std::min(DetectIsa(), Isa::kAvx512);
+  const int64_t filter = geometry.in_per_group() * geometry.taps();
+  Data x(geometry.in_pixels() * geometry.in_channels);
+  Data y(geometry.out_pixels() * geometry.out_channels);
+  Data weights(geometry.out_channels * filter);
+  Data packed(std::max(PackedConvFloats(isa, geometry), geometry.out_channels * filter));
+  Data zeros(geometry.in_per_group());
+  std::fill_n(zeros.get(), geometry.in_per_group(), 0.0f);
+  Data bias(geometry.out_channels);
+  const Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn, 0, 0},
+                             {EpilogueOp::kRelu, OperandKind::kNone, 0, 0}};
+  const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
+  const ConvData data{x.get(), y.get(), zeros.get(), &epilogue, operands};
+  const SequentialParallel parallel;
+  if (IsDepthwise(geometry)) {
+    PackDepthwiseWeights(geometry, weights.get(), packed.get());
+    for (auto _ : state) Depthwise(isa, geometry, packed.get(), data, parallel);
+  } else {
+    PackConvWeights(isa, geometry, weights.get(), packed.get());
+    for (auto _ : state) Conv(isa, geometry, packed.get(), data, parallel);
+  }
+  const auto flops =
+      2.0 * static_cast<double>(geometry.out_pixels() * geometry.out_channels * filter);
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      flops * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
+}
+BENCHMARK(BM_Conv)
+    ->ArgNames({"ic", "oc", "hw", "k", "s", "g"})
+    ->Args({3, 64, 224, 7, 2, 1})
+    ->Args({64, 64, 56, 3, 1, 1})
+    ->Args({64, 256, 56, 1, 1, 1})
+    ->Args({128, 128, 28, 3, 1, 1})
+    ->Args({256, 512, 28, 1, 2, 1})
+    ->Args({256, 256, 14, 3, 1, 1})
+    ->Args({1024, 256, 14, 1, 1, 1})
+    ->Args({512, 512, 7, 3, 1, 1})
+    ->Args({2048, 512, 7, 1, 1, 1})
+    ->Args({128, 128, 56, 3, 1, 32})
+    ->Args({96, 96, 56, 7, 1, 96})
+    ->Args({144, 144, 56, 3, 2, 144});
+
+}  // namespace
+}  // namespace tandem::kernels

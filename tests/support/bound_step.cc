@@ -1,0 +1,128 @@
+#include "tests/support/bound_step.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/kernels/move/permute.h"
+#include "engine/ops/registry.h"
+
+namespace tandem::test {
+namespace {
+
+class Binder final : public ops::BindContext {
+ public:
+  Binder(const BoundCall& call, const graph::Node& node, const std::vector<Tensor>& inputs)
+      : call_(call), node_(node), inputs_(inputs) {
+    for (const Tensor& input : inputs) facts_.push_back(ops::FactsOf(input));
+  }
+  const graph::Node& node() const override { return node_; }
+  Isa isa() const override { return call_.isa; }
+  const ops::ValueFacts& input(int port) const override {
+    return static_cast<size_t>(port) < facts_.size() ? facts_[static_cast<size_t>(port)] : none_;
+  }
+  const ops::ValueFacts& output(int) const override { return none_; }
+  Layout input_layout(int port) const override;
+  Layout output_layout(int) const override {
+    return (call_.channels_last & kOutput) != 0 ? Layout::kChannelsLast : Layout::kNative;
+  }
+  graph::ConstantRef constant(int port) const override {
+    if (port != call_.constant_port) return nullptr;
+    return std::make_shared<const graph::Constant>(inputs_[static_cast<size_t>(port)], Hash128());
+  }
+  StatusOr<ops::PackRef> MakePack(int port, const ops::PackSpec& spec) override {
+    ++packs;
+    ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes));
+    spec.fill(inputs_[static_cast<size_t>(port)].view(), buffer.bytes());
+    return std::make_shared<const ops::Pack>(ops::Pack{spec.kernel, std::move(buffer)});
+  }
+  int packs = 0;
+
+ private:
+  const BoundCall& call_;
+  const graph::Node& node_;
+  const std::vector<Tensor>& inputs_;
+  ops::ValueFacts none_;
+  std::vector<ops::ValueFacts> facts_;
+};
+
+Layout Binder::input_layout(int port) const {
+  if (input(port).rank() < 3) return Layout::kNative;
+  const bool first = port == 0 && (call_.channels_last & kInputZero) != 0;
+  const bool operand = port >= call_.own_inputs && (call_.channels_last & kOperands) != 0;
+  return first || operand ? Layout::kChannelsLast : Layout::kNative;
+}
+
+class Context final : public ops::StepContext {
+ public:
+  Context(std::vector<TensorView> inputs, MutableTensorView output, std::span<std::byte> scratch)
+      : inputs_(std::move(inputs)), output_(std::move(output)), scratch_(scratch) {}
+  const TensorView& input(int port) const override { return inputs_[static_cast<size_t>(port)]; }
+  const MutableTensorView& output(int) const override { return output_; }
+  StatusOr<MutableTensorView> AllocateOutput(int, const Shape&) override { return output_; }
+  std::span<std::byte> scratch() const override { return scratch_; }
+  const Parallel& parallel() const override { return parallel_; }
+
+ private:
+  std::vector<TensorView> inputs_;
+  MutableTensorView output_;
+  std::span<std::byte> scratch_;
+  SequentialParallel parallel_;
+};
+
+Tensor Converted(const Tensor& tensor, kernels::LayoutDirection direction) {
+  const Shape& shape = tensor.shape();
+  Tensor result = *Tensor::Allocate(tensor.dtype(), shape);
+  kernels::ConvertLayout({.items = shape[0],
+                          .channels = shape[1],
+                          .spatial = shape.Product(2, shape.rank()),
+                          .direction = direction},
+                         tensor.view().raw(), result.mutable_view().mutable_raw(),
+                         SequentialParallel());
+  return result;
+}
+
+graph::Node NodeOf(const BoundCall& call, size_t inputs) {
+  graph::Node node;
+  node.op_type = call.op_type;
+  node.opset = 17;
+  node.attributes = call.attributes;
+  node.outputs = {100};
+  const size_t own = std::min(inputs, call.epilogue.empty() ? inputs : size_t(call.own_inputs));
+  for (size_t i = 0; i < own; ++i) node.inputs.push_back(static_cast<int>(i));
+  node.op = *ops::ParseNode(node);
+  for (size_t i = own; i < inputs; ++i) node.inputs.push_back(static_cast<int>(i));
+  node.epilogue = call.epilogue;
+  return node;
+}
+
+}  // namespace
+
+Tensor BindAndRun(const BoundCall& call, const std::vector<Tensor>& inputs) {
+  const graph::Node node = NodeOf(call, inputs.size());
+  Binder binder(call, node, inputs);
+  const auto step = *ops::OpOf(node).Bind(binder);
+  EXPECT_EQ(binder.packs, call.constant_port >= 0 ? 1 : 0);
+  std::vector<Shape> shapes;
+  std::vector<Tensor> kept;
+  std::vector<TensorView> views;
+  for (size_t port = 0; port < inputs.size(); ++port) {
+    shapes.push_back(inputs[port].shape());
+    const Layout layout = binder.input_layout(static_cast<int>(port));
+    kept.push_back(layout == Layout::kNative
+                       ? inputs[port]
+                       : Converted(inputs[port], kernels::LayoutDirection::kNativeToChannelsLast));
+    views.emplace_back(kept.back().dtype(), shapes.back(), kept.back().view().raw(), layout);
+  }
+  // A packed constant is not there when the step runs.
+  if (call.constant_port >= 0) views[static_cast<size_t>(call.constant_port)] = TensorView();
+  Buffer scratch = *Buffer::Allocate(step->ScratchBytes({shapes, std::span(&call.out, 1), 1}));
+  Tensor y = *Tensor::Allocate(DType::kFloat, call.out);
+  const Layout layout = binder.output_layout(0);
+  Context context(std::move(views),
+                  {DType::kFloat, call.out, y.mutable_view().mutable_raw(), layout},
+                  scratch.bytes());
+  EXPECT_TRUE(step->Run(context).ok());
+  return layout == Layout::kNative ? y
+                                   : Converted(y, kernels::LayoutDirection::kChannelsLastToNative);
+}
+
+}  // namespace tandem::test
