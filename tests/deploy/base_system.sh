@@ -5,7 +5,7 @@ make_base_system() {
   local folder="$1" file
   local mirror
   mirror="$(apt-cache policy | sed -n 's/^ *[0-9-]* \(http[^ ]*\) bookworm\/main .*/\1/p' | head -n 1)"
-  debootstrap --variant=minbase bookworm "$folder" "${mirror:-http://deb.debian.org/debian}" >"$folder.log" ||
+  debootstrap --variant=minbase bookworm "$folder" ${mirror:+"$mirror"} >"$folder.log" ||
     { tail -n 30 "$folder.log" >&2; return 1; }
   # Proxies, credentials and certificates that reaching the mirror needs; foreign repositories do not.
   for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*proxy* /etc/apt/auth.conf /etc/apt/auth.conf.d/* \
