@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/graph/dump.h"
+#include "engine/optimizer/optimizer.h"
+#include "tests/support/compare.h"
+#include "tests/support/interpreter.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::optimizer::test {
+namespace {
+
+using tandem::test::Close;
+using tandem::test::GraphBuilder;
+using tandem::test::Interpret;
+using tandem::test::RandomFloats;
+using tandem::test::Reduction;
+using testing::HasSubstr;
+
+constexpr int64_t kIn = 3;
+constexpr int64_t kOut = 5;
+
+// Input x [2,3,6,7], weight W [5,3,3,3], bias B [5], parameters of two normalizations.
+struct Builder : GraphBuilder {
+  Builder() {
+    Input("x", DType::kFloat, {2, kIn, 6, 7});
+    Constant("W", RandomFloats({kOut, kIn, 3, 3}, 1));
+    Constant("B", RandomFloats({kOut}, 2));
+    for (const std::string n : {"a", "b"}) {
+      const uint32_t seed = n == "a" ? 10 : 20;
+      Constant(n + "_scale", RandomFloats({kOut}, seed, 0.5, 2));
+      Constant(n + "_bias", RandomFloats({kOut}, seed + 1));
+      Constant(n + "_mean", RandomFloats({kOut}, seed + 2));
+      Constant(n + "_var", RandomFloats({kOut}, seed + 3, 0.1F, 2));
+    }
+  }
+  void Norm(const std::string& n, const std::string& from, const std::string& to) {
+    Node("BatchNormalization", {from, n + "_scale", n + "_bias", n + "_mean", n + "_var"}, {to},
+         {{"epsilon", 0.01F}}, "norm_" + n);
+  }
+};
+
+struct Result {
+  graph::Graph graph;
+  OptimizeReport report;
+  bool unchanged = false;
+};
+
+// Optimizes with this pass alone and checks that the outputs keep their names and values.
+Result OptimizeAndCompare(GraphBuilder& builder, OptimizeOptions options = {}) {
+  Result result{builder.Build(), {}, false};
+  for (const std::string& name : PassNames()) {
+    if (name != "fold_batch_norm") options.disabled_passes.insert(name);
+  }
+  const std::string dump = graph::Dump(result.graph);
+  tandem::test::NamedTensors inputs;
+  for (const graph::ValueId id : result.graph.inputs()) {
+    const graph::Value& value = result.graph.value(id);
+    inputs[value.name] = RandomFloats(*graph::ToShape(*value.type.dims), 9);
+  }
+  const auto before = Interpret(result.graph, inputs);
+  const auto report = Optimize(result.graph, builder.constants(), options);
+  EXPECT_TRUE(report.ok()) << Message(report.status());
+  const auto after = Interpret(result.graph, inputs);
+  EXPECT_TRUE(before.ok() && after.ok());
+  if (!before.ok() || !after.ok() || !report.ok()) return result;
+  EXPECT_EQ(before->size(), after->size());
+  for (const auto& [name, tensor] : *before) {
+    EXPECT_TRUE(after->contains(name) && Close(after->at(name), tensor, Reduction(kIn * 9)))
+        << name;
+  }
+  result.report = *report;
+  result.unchanged = graph::Dump(result.graph) == dump;
+  return result;
+}
+
+TEST(FoldBatchNorm, TheNormalizationGoesIntoTheConvolution) {
+  for (const bool with_bias : {false, true}) {
+    Builder builder;
+    const std::vector<std::string> inputs =
+        with_bias ? std::vector<std::string>{"x", "W", "B"} : std::vector<std::string>{"x", "W"};
+    builder.Node("Conv", inputs, {"h"}, {}, "conv");
+    builder.Norm("a", "h", "y");
+    builder.Output("y");
+    const Result result = OptimizeAndCompare(builder);
+    ASSERT_EQ(result.graph.order().size(), 1u);
+    EXPECT_EQ(result.graph.node(result.graph.order()[0]).origin, "conv + norm_a");
+    EXPECT_EQ(result.report.folded_nodes, 1);
+  }
+}
+
+TEST(FoldBatchNorm, GroupsScaleTheirOwnChannels) {
+  Builder builder;
+  builder.Input("z", DType::kFloat, {1, kOut, 5, 5});
+  builder.Constant("D", RandomFloats({kOut, 1, 3, 3}, 5));
+  builder.Node("Conv", {"z", "D"}, {"h"}, {{"group", int64_t{kOut}}});
+  builder.Norm("a", "h", "y");
+  builder.Output("y");
+  EXPECT_EQ(OptimizeAndCompare(builder).graph.order().size(), 1u);
+}
+
+TEST(FoldBatchNorm, AWeightOfTwoConvolutionsIsScaledForEachByItself) {
+  Builder builder;
+  builder.Node("Conv", {"x", "W", "B"}, {"h"}).Node("Conv", {"x", "W", "B"}, {"i"});
+  builder.Norm("a", "h", "y");
+  builder.Norm("b", "i", "z");
+  builder.Output("y").Output("z");
+  EXPECT_EQ(OptimizeAndCompare(builder).graph.order().size(), 2u);
+}
+
+TEST(FoldBatchNorm, AWeightThatIsAGraphOutputStaysWhatItIs) {
+  Builder builder;
+  builder.Node("Conv", {"x", "W"}, {"h"});
+  builder.Norm("a", "h", "y");
+  builder.Output("y").Output("W");
+  EXPECT_EQ(OptimizeAndCompare(builder).graph.order().size(), 1u);
+}
+
+TEST(FoldBatchNorm, AResultThatIsAGraphOutputStopsIt) {
+  Builder builder;
+  builder.Node("Conv", {"x", "W"}, {"h"});
+  builder.Norm("a", "h", "y");
+  builder.Output("y").Output("h");
+  const Result result = OptimizeAndCompare(builder);
+  EXPECT_TRUE(result.unchanged);
+  ASSERT_EQ(result.report.declines.size(), 1u);
+  EXPECT_THAT(result.report.declines[0].rule, HasSubstr("graph output"));
+}
+
+TEST(FoldBatchNorm, ASecondReaderStopsIt) {
+  Builder builder;
+  builder.Node("Conv", {"x", "W"}, {"h"});
+  builder.Norm("a", "h", "y");
+  builder.Norm("b", "h", "z");
+  builder.Output("y").Output("z");
+  EXPECT_TRUE(OptimizeAndCompare(builder).unchanged);
+}
+
+TEST(FoldBatchNorm, ConstantsThatAreNoneStopIt) {
+  for (const std::string name : {"W", "B", "a_scale", "a_var"}) {
+    Builder builder;
+    builder.Input("given", DType::kFloat,
+                  name == "W" ? graph::DimVector{kOut, kIn, 3, 3} : graph::DimVector{kOut});
+    const auto pick = [&](const std::string& wanted) { return wanted == name ? "given" : wanted; };
+    builder.Node("Conv", {"x", pick("W"), pick("B")}, {"h"});
+    // A run-time variance must not be negative: the square of the input is not at hand, a shift is.
+    builder.Node("BatchNormalization", {"h", pick("a_scale"), "a_bias", "a_mean", pick("a_var")},
+                 {"y"}, {{"epsilon", 2.0F}});
+    builder.Output("y");
+    const Result result = OptimizeAndCompare(builder);
+    EXPECT_TRUE(result.unchanged) << name;
+    ASSERT_EQ(result.report.declines.size(), 1u);
+    EXPECT_THAT(result.report.declines[0].rule, HasSubstr("constant")) << name;
+  }
+}
+
+TEST(FoldBatchNorm, TheBudgetOfFoldingHolds) {
+  for (const size_t below : {size_t{0}, size_t{1}}) {
+    Builder builder;
+    builder.Node("Conv", {"x", "W"}, {"h"});
+    builder.Norm("a", "h", "y");
+    builder.Output("y").Output("W");  // the source is not freed
+    OptimizeOptions options;
+    options.fold.growth_bytes = (kOut * kIn * 9 + kOut) * sizeof(float) - below;
+    const Result result = OptimizeAndCompare(builder, options);
+    EXPECT_EQ(result.unchanged, below == 1);
+    if (below == 0) continue;
+    ASSERT_EQ(result.report.declines.size(), 1u);
+    EXPECT_EQ(result.report.declines[0].numbers, "560 > 559 bytes");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::optimizer::test
