@@ -134,6 +134,22 @@ TEST(Optimizer, MatrixProductsTakeBiasAndActivation) {
   }
 }
 
+// The bias stays omitted: an operand of a later stage must not become it.
+TEST(Optimizer, AResidualAfterAnActivationIsNoBias) {
+  GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, 5, 5, 5}).Constant("W", RandomFloats({5, 5, 1, 1}, 1));
+  builder.Constant("c", RandomFloats({5, 1, 1}, 2));
+  builder.Node("Conv", {"x", "W"}, {"h"}).Node("Relu", {"h"}, {"r"});
+  builder.Node("Add", {"r", "x"}, {"s"}).Node("Mul", {"c", "s"}, {"y"}).Output("y");
+  const graph::Graph graph = Optimized(builder, 5);
+  ASSERT_EQ(graph.order().size(), 1u) << graph::Dump(graph);
+  const graph::Node& conv = graph.node(graph.order()[0]);
+  ASSERT_EQ(conv.epilogue.size(), 3u);
+  EXPECT_EQ(conv.inputs[2], graph::kNoValue);
+  EXPECT_EQ(conv.epilogue[1].operand, 3);
+  EXPECT_EQ(conv.epilogue[2].operand, 4);
+}
+
 // ONNX aligns [C] with the last axis, which is the width of an image.
 TEST(Optimizer, AVectorAfterAConvolutionIsNoChannelScale) {
   for (const int64_t width : {5, 7}) {
