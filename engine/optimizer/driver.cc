@@ -147,7 +147,7 @@ Status Driver::Sweep(Entry& entry) {
   context_.pass_ = entry.pass->name;
   context_.declines_.clear();
   MeasureDepths();
-  facts_.assign(static_cast<size_t>(graph_.value_limit()), {});
+  facts_.clear();
   int changes = 0;
   const std::vector<graph::NodeId> anchors = graph_.order();
   for (const graph::NodeId anchor : anchors) {
@@ -192,7 +192,6 @@ Status Driver::Commit(const graph::Patch& patch) {
   const graph::NodeId first_new = graph_.node_limit();
   patch.Commit(graph_);
   for (const graph::ValueId source : sources) graph_.ReleaseIfUnread(source);
-  facts_.resize(static_cast<size_t>(graph_.value_limit()));
   for (graph::NodeId id = first_new; id < graph_.node_limit(); ++id) {
     RETURN_IF_ERROR(Annotate(Complete(graph_, id), graph::Describe(graph_, id)));
     context_.depths_.push_back(0);
@@ -221,6 +220,7 @@ void Driver::MeasureDepth(graph::NodeId id) {
 void Driver::Infer(graph::NodeId id) {
   const graph::Node& node = graph_.node(id);
   context_.inferred_.clear();
+  facts_.resize(static_cast<size_t>(graph_.value_limit()));
   std::vector<const ops::ValueFacts*> inputs;
   for (const graph::ValueId input : node.inputs) {
     if (input == graph::kNoValue) {
