@@ -125,6 +125,61 @@ TEST(DropNoop, AnIntermediateThatIsAGraphOutputStays) {
   EXPECT_EQ(graph.order().size(), 3u);
 }
 
+constexpr int64_t Number(DType dtype) { return static_cast<int64_t>(dtype); }
+
+TEST(DropNoop, ACastToItsOwnTypeGoes) {
+  Start builder;
+  builder.Node("Cast", {"x"}, {"h"}, {{"to", Number(DType::kFloat)}})
+      .Node("Reshape", {"h", "s32"}, {"y"})
+      .Output("y");
+  EXPECT_EQ(Optimized(builder).order().size(), 1u);
+}
+
+// A chain that ends in the type it began with has changed its values on the way.
+TEST(DropNoop, CastsThereAndBackStay) {
+  Start builder;
+  builder.Node("Cast", {"x"}, {"i"}, {{"to", Number(DType::kInt32)}})
+      .Node("Cast", {"i"}, {"b"}, {{"to", Number(DType::kUint8)}})
+      .Node("Cast", {"b"}, {"j"}, {{"to", Number(DType::kInt32)}})
+      .Node("Cast", {"j"}, {"f"}, {{"to", Number(DType::kFloat)}})
+      .Output("f");
+  EXPECT_EQ(Optimized(builder).order().size(), 4u);
+}
+
+graph::Attributes Perm(std::vector<int64_t> perm) { return {{"perm", std::move(perm)}}; }
+
+TEST(DropNoop, ATransposeInOrderAndInversePairsGo) {
+  Start builder;
+  builder.Node("Transpose", {"x"}, {"a"}, Perm({0, 1}))
+      .Node("Transpose", {"a"}, {"b"})
+      .Node("Transpose", {"b"}, {"c"}, Perm({1, 0}))
+      .Node("Reshape", {"c", "s32"}, {"y"})
+      .Output("y");
+  EXPECT_EQ(Optimized(builder).order().size(), 1u);
+}
+
+TEST(DropNoop, TransposesThatAreNoInversesStay) {
+  GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {2, 3}).Constant("s", Tensor::Of<int64_t>({3}, {1, 2, 3}));
+  builder.Node("Reshape", {"x", "s"}, {"r"})
+      .Node("Transpose", {"r"}, {"a"}, Perm({1, 2, 0}))
+      .Node("Transpose", {"a"}, {"y"}, Perm({1, 2, 0}))
+      .Output("y");
+  EXPECT_EQ(Optimized(builder).order().size(), 3u);
+}
+
+TEST(DropNoop, ATransposeWithAnotherReaderStaysForIt) {
+  Start builder;
+  builder.Node("Transpose", {"x"}, {"t"})
+      .Node("Transpose", {"t"}, {"u"})
+      .Node("MatMul", {"t", "u"}, {"y"})
+      .Node("Relu", {"t"}, {"z"})
+      .Output("y")
+      .Output("z");
+  const graph::Graph graph = Optimized(builder);
+  EXPECT_EQ(graph.order().size(), 3u);
+}
+
 TEST(FoldConstants, ShapesThatAreKnownFold) {
   Start builder;
   builder.Node("Shape", {"x"}, {"s"}).Node("Reshape", {"x", "s"}, {"h"});
