@@ -13,6 +13,7 @@
 
 #include "server/models/batch_size.h"
 #include "server/models/scan.h"
+#include "server/models/wire_form.h"
 
 namespace tandem::server {
 namespace {
@@ -169,6 +170,10 @@ StatusOr<ServedModelRef> Repository::Impl::Load(const std::string& name, int64_t
     model = Internal("loading threw: {}", thrown.what());
   } catch (...) {
     model = Internal("loading threw an unknown exception");
+  }
+  if (model.ok()) {
+    const Status servable = CheckWireForm((*model)->info());
+    if (!servable.ok()) model = servable;
   }
   if (!model.ok()) {
     const std::string text = WithoutRoot(std::string(Message(model.status())), options_.root);

@@ -167,20 +167,9 @@ StatusOr<std::vector<std::string>> DecodeOutputs(const ModelInferRequest& reques
   return names;
 }
 
-Status CheckPorts(const std::vector<Port>& ports, std::string_view kind) {
-  for (const Port& port : ports) {
-    if (WireName(port.dtype).empty()) {
-      return Unimplemented("{} {} is of type {}, which has no form on the wire", kind,
-                           Quoted(port.name), DTypeName(port.dtype));
-    }
-  }
-  return absl::OkStatus();
-}
-
 StatusOr<InferRequest> Decode(const std::shared_ptr<const ModelInferRequest>& request,
                               ServedModelRef model) {
   RETURN_IF_ERROR(CheckCaps(*request));
-  RETURN_IF_ERROR(CheckWireForm(model->model->info()));
   ASSIGN_OR_RETURN(const RequestParameters parameters,
                    DecodeRequestParameters(request->parameters()));
   RETURN_IF_ERROR(CheckRawRule(*request));
@@ -193,11 +182,6 @@ StatusOr<InferRequest> Decode(const std::shared_ptr<const ModelInferRequest>& re
 }
 
 }  // namespace
-
-Status CheckWireForm(const ModelInfo& info) {
-  RETURN_IF_ERROR(CheckPorts(info.inputs, "input"));
-  return CheckPorts(info.outputs, "output");
-}
 
 StatusOr<InferRequest> DecodeInferRequest(std::shared_ptr<const ModelInferRequest> request,
                                           ServedModelRef model) {

@@ -12,6 +12,7 @@
 
 #include "server/models/batch_size.h"
 #include "server/models/scan.h"
+#include "server/models/wire_form.h"
 #include "tests/server/fake_model.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/temp_directory.h"
@@ -106,6 +107,12 @@ class RepositoryTest : public testing::Test {
     if (content == "broken") {
       return InvalidArgument("file {}: node 'a' (Foo): no such operator", path);
     }
+    if (content == "complex") {
+      ModelInfo info = Joinable({{kN, 3}}, {{kN, 3}});
+      info.outputs[0].name = "spectrum";
+      info.outputs[0].dtype = DType::kComplex64;
+      return std::make_shared<FakeModel>(std::move(info));
+    }
     if (content == "throwing") throw std::runtime_error("out of luck");
     return std::make_shared<FakeModel>(Joinable({{kN, 3}}, {{kN, 3}}));
   }
@@ -192,6 +199,24 @@ TEST_F(RepositoryTest, ABrokenModelIsReportedAndTheOthersAreServed) {
   EXPECT_EQ(metrics_.models_unavailable.value(), 4);
   EXPECT_EQ(metrics_.models_loading.value(), 0);
   EXPECT_EQ(metrics_.model_load_failures.value(), 4u);
+}
+
+TEST_F(RepositoryTest, AModelWithAPortThatHasNoWireFormIsRefused) {
+  AddVersion("fourier/1", "complex");
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  ExpectError(repository->Find("fourier", "").status(), absl::StatusCode::kUnavailable,
+              "output 'spectrum' is of type complex64, which has no form on the wire");
+}
+
+TEST(WireForm, FourteenTypesHaveOne) {
+  int have = 0;
+  for (int number = 1; IsKnownDType(number); ++number) {
+    ModelInfo info;
+    info.inputs.push_back({.name = "x", .dtype = static_cast<DType>(number)});
+    have += CheckWireForm(info).ok() ? 1 : 0;
+  }
+  EXPECT_EQ(have, 14);
 }
 
 TEST_F(RepositoryTest, UnknownNamesAndVersionsAreNotFound) {

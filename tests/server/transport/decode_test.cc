@@ -396,15 +396,6 @@ TEST(DecodeRequest, ChecksAxis0OfAModelThatDoesNotBatch) {
   EXPECT_EQ(Decode(RawRequest("FP32", {3, 2}, Floats(6)), model).status().code(), kInvalid);
 }
 
-TEST(DecodeRequest, RefusesModelsWhosePortsHaveNoWireForm) {
-  for (const DType dtype : {DType::kComplex64, DType::kInt4, DType::kFloat8E4M3Fn}) {
-    const auto decoded = Decode(RawRequest("FP32", {1}, Floats(1)), OneInput(dtype, {1}));
-    EXPECT_EQ(decoded.status().code(), kUnimplemented);
-    EXPECT_THAT(std::string(Message(decoded.status())),
-                HasSubstr(fmt::format("input 'x' is of type {}", DTypeName(dtype))));
-  }
-}
-
 TEST(DecodeRaw, SharesTheBytesOfTheRequestAndKeepsThemAlive) {
   auto request = std::make_shared<const ModelInferRequest>(RawRequest("FP32", {1, 16}, Floats(16)));
   const void* bytes = request->raw_input_contents(0).data();
