@@ -113,7 +113,7 @@ class Daemon {
     const Clock::TimePoint end = clock_.Now() + config_.drain_timeout;
     if (!batcher_.Drain(config_.drain_timeout)) spdlog::warn("drain timeout: requests given up");
     AwaitQuiet();
-    // 4. Connections are closed (GOAWAY) when the replies have left.
+    // 4. Connections are closed when the replies have left.
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock_.Now());
     if (grpc_ != nullptr) grpc_->Shutdown(std::max(left, kReplyTime));
     loader_.join();

@@ -11,6 +11,7 @@
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
+#include <thread>
 #include <utility>
 
 #include "server/transport/address.h"
@@ -22,6 +23,10 @@ namespace {
 
 // Reflection is gRPC's own service, which takes a thread per stream.
 constexpr int kReflectionThreads = 8;
+
+constexpr std::chrono::milliseconds kCallPoll{1};
+// What clients have to answer a GOAWAY before their connection is cut; idle ones may take seconds.
+constexpr std::chrono::milliseconds kCloseTime{250};
 
 void LogLine(gpr_log_func_args* args) {
   const auto level =
@@ -81,7 +86,11 @@ class GrpcServer::Impl {
   void Shutdown(std::chrono::milliseconds timeout) {
     if (server_ == nullptr) return;
     health_.EndWatches();
-    server_->Shutdown(std::chrono::system_clock::now() + timeout);
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (inference_.open_calls() > 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(kCallPoll);
+    }
+    server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
     server_.reset();
   }
 

@@ -37,8 +37,9 @@ class GrpcServer {
   // The backend's readiness may have changed: tells those who watch it.
   void PublishHealth();
 
-  // Takes no new calls (GOAWAY) and returns when those under way are answered; after `timeout` they
-  // are cancelled.
+  // Returns when the ModelInfer calls under way are answered and the connections are closed; after
+  // `timeout` such calls are cancelled. Whoever calls this has made the backend refuse new
+  // requests.
   void Shutdown(std::chrono::milliseconds timeout);
 
  private:

@@ -63,9 +63,17 @@ std::optional<milliseconds> Pushback(const Status& status, ServerState state) {
 
 }  // namespace
 
-InferReactor::InferReactor(Backend& backend, const Clock& clock,
-                           grpc::CallbackServerContext& context, grpc::ByteBuffer& response)
-    : backend_(backend), clock_(clock), context_(context), response_(response) {}
+InferReactor::InferReactor(const Surroundings& surroundings, grpc::CallbackServerContext& context,
+                           grpc::ByteBuffer& response)
+    : backend_(surroundings.backend),
+      clock_(surroundings.clock),
+      open_calls_(surroundings.open_calls),
+      context_(context),
+      response_(response) {
+  ++open_calls_;
+}
+
+InferReactor::~InferReactor() { --open_calls_; }
 
 void InferReactor::Start(const grpc::ByteBuffer& request) {
   try {

@@ -5,6 +5,8 @@
 #include <grpcpp/support/message_allocator.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,8 +20,16 @@ namespace tandem::server {
 // call is over.
 class InferReactor final : public grpc::ServerUnaryReactor {
  public:
-  InferReactor(Backend& backend, const Clock& clock, grpc::CallbackServerContext& context,
+  // `open_calls` counts the reactors that live; it is one less when the answer has left.
+  struct Surroundings {
+    Backend& backend;
+    const Clock& clock;
+    std::atomic<int64_t>& open_calls;
+  };
+
+  InferReactor(const Surroundings& surroundings, grpc::CallbackServerContext& context,
                grpc::ByteBuffer& response);
+  ~InferReactor() override;
 
   // Called once, before the reactor is returned to gRPC. Throws nothing.
   void Start(const grpc::ByteBuffer& request);
@@ -36,6 +46,7 @@ class InferReactor final : public grpc::ServerUnaryReactor {
 
   Backend& backend_;
   const Clock& clock_;
+  std::atomic<int64_t>& open_calls_;
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& response_;
   std::string id_;

@@ -86,7 +86,8 @@ Reactor* InferenceService::ModelConfig(Context* context,
 
 Reactor* InferenceService::ModelInfer(Context* context, const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) {
-  auto* reactor = new InferReactor(backend_, clock_, *context, *response);
+  auto* reactor = new InferReactor(
+      {.backend = backend_, .clock = clock_, .open_calls = open_calls_}, *context, *response);
   reactor->Start(*request);
   return reactor;
 }

@@ -2,6 +2,9 @@
 // waits or computes.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "engine/base/clock.h"
 #include "server/transport/backend.h"
 #include "server/transport/extension_calls.h"
@@ -17,6 +20,9 @@ class InferenceService final : public ExtensionCalls {
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
+
+  // ModelInfer calls whose answer has not left yet.
+  int64_t open_calls() const { return open_calls_; }
 
   Reactor* ServerLive(Context* context, const inference::ServerLiveRequest* request,
                       inference::ServerLiveResponse* response) override;
@@ -47,6 +53,7 @@ class InferenceService final : public ExtensionCalls {
 
   Backend& backend_;
   const Clock& clock_;
+  std::atomic<int64_t> open_calls_{0};
 };
 
 }  // namespace tandem::server
