@@ -96,8 +96,8 @@ enum class LayoutRule : uint8_t {
   kNative,        // all inputs and outputs native
   kChannelsLast,  // input 0 and output 0 channels-last where the planner can give it; others native
   kFollow,  // input 0 decides: output 0 and every input of the same rank have its layout; constants
-            // of the same rank are brought to it, inputs of lower rank stay native,
-            // whatever they broadcast to
+            // of rank 2 and more may be brought to it, ones put in front of their extents; all
+            // other inputs of lower rank stay native, whatever they broadcast to
   kAny,     // input and output layouts do not matter (only shapes are read)
 };
 

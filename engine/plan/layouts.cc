@@ -7,12 +7,6 @@ namespace {
 
 bool IsImage(const graph::Value& value) { return value.type.dims && value.type.dims->size() >= 3; }
 
-bool IsOneElement(const graph::Value& value) {
-  const std::optional<Shape> shape =
-      value.type.dims ? graph::ToShape(*value.type.dims) : std::nullopt;
-  return shape && shape->elements() == 1;
-}
-
 class Assignment {
  public:
   explicit Assignment(const graph::Graph& graph) : graph_(graph) {
@@ -65,26 +59,28 @@ class Assignment {
     return id == graph::kNoValue ? Layout::kNative : layouts_.values[static_cast<size_t>(id)];
   }
 
-  // True, with `reads` set, when one operand is channels-last and all others can be brought there.
+  // True, with `reads` set, when one operand is channels-last and the result is an image. Operands
+  // of the result's rank are brought there; lower ones stay native and broadcast as they lie, but
+  // for constants of rank 2 and more, which are moved once at load.
   bool FollowsChannelsLast(const graph::Node& node, std::vector<Layout>& reads) const {
     const graph::Value& result = graph_.value(node.outputs[0]);
     if (!IsImage(result)) return false;
+    const size_t rank = result.type.dims->size();
     bool wanted = false;
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       const graph::ValueId id = node.inputs[port];
       if (id == graph::kNoValue) continue;
       const graph::Value& value = graph_.value(id);
       if (!value.type.dims) return false;
-      const bool same_rank = value.type.dims->size() == result.type.dims->size();
-      if (!same_rank && value.constant == nullptr && !IsOneElement(value)) return false;
-      wanted |= LayoutOf(node, port) == Layout::kChannelsLast;
+      wanted |= value.type.dims->size() == rank && LayoutOf(node, port) == Layout::kChannelsLast;
     }
     if (!wanted) return false;
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       const graph::ValueId id = node.inputs[port];
       if (id == graph::kNoValue) continue;
       const graph::Value& value = graph_.value(id);
-      if (value.type.dims->size() == result.type.dims->size() || !IsOneElement(value)) {
+      const size_t own = value.type.dims->size();
+      if (own == rank || (value.constant != nullptr && own >= 2)) {
         reads[port] = Layout::kChannelsLast;
       }
     }
