@@ -539,18 +539,19 @@ TEST_F(BatcherTest, DrainingRefusesTheNewAndWaitsForTheAccepted) {
   Submit(batcher, 0, {1, 3}, 1);
   bool drained = false;
   std::thread draining([&] { drained = batcher.Drain(std::chrono::hours(1)); });
-  // Draining has begun once a request is refused.
+  // Draining has begun once an expired request, which never queues, is refused for that reason.
   for (int id = 1;; ++id) {
-    Submit(batcher, id, {1, 3}, 1);
-    if (ledger_.Has(id)) {
+    InferRequest expired = RequestOf(model_, {1, 3}, 1);
+    expired.deadline = clock_.Now();
+    batcher.Submit(std::move(expired), ledger_.Enter(id));
+    if (ledger_.Wait(id).status().code() == absl::StatusCode::kUnavailable) {
       ExpectError(id, absl::StatusCode::kUnavailable, "shutting down");
       break;
     }
+    ExpectError(id, absl::StatusCode::kDeadlineExceeded, "");
     std::this_thread::yield();
   }
-  EXPECT_GE(test::Failures(model_, FailureReason::kDraining) +
-                test::Failures(model_, FailureReason::kQueueFull),
-            1u);
+  EXPECT_EQ(test::Failures(model_, FailureReason::kDraining), 1u);
   model_.model->gate.Open();
   draining.join();
   EXPECT_TRUE(drained);
