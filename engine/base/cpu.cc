@@ -1,5 +1,6 @@
 #include "engine/base/cpu.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -60,11 +61,12 @@ double QuotaCpus(const std::string& root) {
   };
   // Inside a container the group's own path may not be mounted: its root is looked at as well.
   for (const std::string& group : {unified, std::string("/")}) {
-    const std::vector<std::string> words = Words(root + "/sys/fs/cgroup" + group + "/cpu.max");
+    const std::vector<std::string> words =
+        Words(fmt::format("{}/sys/fs/cgroup{}/cpu.max", root, group));
     if (words.size() == 2 && words[0] != "max") take(Number(words[0]), Number(words[1]));
   }
   for (const std::string& group : {cpu_group, std::string("/")}) {
-    const std::string base = root + "/sys/fs/cgroup/cpu" + group;
+    const std::string base = fmt::format("{}/sys/fs/cgroup/cpu{}", root, group);
     const std::vector<std::string> allowed = Words(base + "/cpu.cfs_quota_us");
     const std::vector<std::string> period = Words(base + "/cpu.cfs_period_us");
     if (!allowed.empty() && !period.empty()) take(Number(allowed[0]), Number(period[0]));

@@ -56,9 +56,11 @@ TANDEM_STATUS_MAKER(Cancelled, kCancelled)
   } while (false)
 
 // Evaluates `expr` (a StatusOr<T>); on error returns its status, else assigns the value to `lhs`.
+// NOLINTBEGIN(bugprone-macro-parentheses): `lhs` may be a declaration.
 #define ASSIGN_OR_RETURN(lhs, expr) \
   TANDEM_ASSIGN_OR_RETURN_INNER(TANDEM_CONCAT(status_or_, __LINE__), lhs, expr)
 #define TANDEM_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
   auto tmp = (expr);                                  \
   if (!tmp.ok()) return std::move(tmp).status();      \
   lhs = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -93,6 +93,7 @@ class EvaluateStepContext final : public StepContext {
 StatusOr<std::vector<ValueFacts>> InferOutputs(const graph::Node& node,
                                                const std::vector<Tensor>& inputs) {
   std::vector<ValueFacts> facts;
+  facts.reserve(inputs.size());
   for (const Tensor& input : inputs) facts.push_back(input.valid() ? FactsOf(input) : ValueFacts());
   std::vector<const ValueFacts*> pointers;
   for (size_t port = 0; port < inputs.size(); ++port) {
@@ -107,6 +108,7 @@ Status RunStep(const Step& step, const std::vector<Tensor>& inputs,
                const std::vector<ValueFacts>& facts, std::vector<Tensor>& outputs,
                const Parallel& parallel) {
   std::vector<Shape> input_shapes;
+  input_shapes.reserve(inputs.size());
   for (const Tensor& input : inputs) input_shapes.push_back(input.shape());
   std::vector<Shape> output_shapes;
   std::vector<DType> dtypes;

@@ -115,6 +115,7 @@ StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
   while (changed) {
     if (report.rounds == options.max_rounds) {
       std::vector<std::string> busy;
+      busy.reserve(entries.size());
       for (const Entry& entry : entries) {
         busy.push_back(fmt::format("{} ({})", entry.report.pass, entry.report.changes));
       }

@@ -90,10 +90,8 @@ size_t FreedBytes(const graph::Graph& graph, const graph::Node& node) {
   for (size_t port = 0; port < node.inputs.size(); ++port) {
     const graph::ValueId id = node.inputs[port];
     if (id == kNoValue) continue;
-    if (std::ranges::find(node.inputs.begin(), node.inputs.begin() + port, id) !=
-        node.inputs.begin() + port) {
-      continue;
-    }
+    const auto before = std::span(node.inputs).first(port);
+    if (std::ranges::find(before, id) != before.end()) continue;
     const graph::Value& value = graph.value(id);
     if (value.constant == nullptr || value.is_input) continue;
     const auto own = static_cast<size_t>(std::ranges::count(node.inputs, id));

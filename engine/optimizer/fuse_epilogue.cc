@@ -124,7 +124,7 @@ ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const Cand
     request.operand_is_constant = value.constant != nullptr;
     request.operand_is_first = operand == 0;
   }
-  const ops::Decision decision = ops::OpOf(producer).TryFuseEpilogue(request);
+  ops::Decision decision = ops::OpOf(producer).TryFuseEpilogue(request);
   if (!decision.accepted) return decision;
   if (operand >= 0 && request.operand == nullptr) {
     return ops::Decision::Decline("the rank of the operand is unknown");

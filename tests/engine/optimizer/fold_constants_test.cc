@@ -19,7 +19,7 @@ using testing::HasSubstr;
 // c -> Double (grown) -> h ; Add(x, h) -> y. `h` has `elements` elements.
 struct OneFold : ToyGraph {
   graph::ValueId c, h, y;
-  explicit OneFold(int64_t elements = 4, ToyBehaviour behaviour = Double(),
+  explicit OneFold(int64_t elements = 4, const ToyBehaviour& behaviour = Double(),
                    const std::string& op = "Double")
       : ToyGraph({elements}) {
     c = Constant("c", RandomFloats({elements / behaviour.grows}, 1));

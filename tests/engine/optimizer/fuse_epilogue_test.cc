@@ -228,7 +228,7 @@ TEST(FuseEpilogue, UnrelatedNodesBetweenTheLinksChangeNothing) {
 }
 
 // The diamond with its nodes added in the order of `permutation`, then sorted.
-graph::Graph Shuffled(const graph::Graph& graph, std::vector<graph::NodeId> permutation) {
+graph::Graph Shuffled(const graph::Graph& graph, const std::vector<graph::NodeId>& permutation) {
   graph::Graph shuffled;
   for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
     const graph::Value& value = graph.value(id);

@@ -41,6 +41,7 @@ class ToyStep final : public ops::Step {
  private:
   float Element(const ops::StepContext& context, int64_t i) const {
     std::vector<float> arguments;
+    arguments.reserve(static_cast<size_t>(behaviour_.data_inputs));
     for (int port = 0; port < behaviour_.data_inputs; ++port) {
       arguments.push_back(At(context.input(port), i / behaviour_.grows));
     }
