@@ -12,13 +12,12 @@ namespace {
 constexpr double kMinPartSeconds = 20e-6;
 
 // Rows [begin, begin + count) along axis 0 of a native tensor.
-MutableTensorView RowsOf(const TensorView& view, int64_t begin, int64_t count) {
+TensorView RowsOf(const TensorView& view, int64_t begin, int64_t count) {
   Shape shape = view.shape();
   const int64_t row = shape.Product(1, shape.rank());
   shape[0] = count;
   const auto* data = static_cast<const std::byte*>(view.raw());
-  return {view.dtype(), std::move(shape),
-          const_cast<std::byte*>(data + DTypeBytes(view.dtype(), begin * row))};
+  return {view.dtype(), std::move(shape), data + DTypeBytes(view.dtype(), begin * row)};
 }
 
 }  // namespace
@@ -88,14 +87,21 @@ Status Session::CheckBytes(const plan::ShapePlan& shape_plan, int64_t parts) con
                            options_.max_run_bytes);
 }
 
-Status Session::RunPart(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
-                        std::span<const MutableTensorView> outputs,
-                        const std::function<bool()>& stopped) const {
+// Runs the plan once. An output that is no tensor yet becomes what the run computes: its size depends
+// on data.
+Status Session::RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
+                        std::span<Tensor> outputs, const std::function<bool()>& stopped) const {
   ASSIGN_OR_RETURN(ArenaPool::Lease arena, arenas_.Take(shape_plan.arena_bytes));
   RunValues values(plan_, shape_plan, arena.bytes());
   for (size_t i = 0; i < inputs.size(); ++i) values.BindInput(i, inputs[i]);
-  for (size_t i = 0; i < outputs.size(); ++i) values.BindOutput(i, outputs[i]);
-  return TensorEnv(values, parallel_, stopped).Run();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].valid()) values.BindOutput(i, outputs[i].mutable_view());
+  }
+  RETURN_IF_ERROR(TensorEnv(values, parallel_, stopped).Run());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].valid()) outputs[i] = values.dynamic(plan_.outputs[i]);
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<std::vector<Tensor>> Session::RunParts(std::span<const TensorView> inputs, int64_t items,
@@ -129,12 +135,12 @@ StatusOr<std::vector<Tensor>> Session::RunParts(std::span<const TensorView> inpu
     for (int64_t i = begin; i < end; ++i) {
       Views rows;
       for (const TensorView& input : inputs) rows.push_back(RowsOf(input, i * part, count(i)));
-      std::vector<MutableTensorView> merged;
+      std::vector<Tensor> merged;
       for (const Tensor& output : outputs) {
-        merged.push_back(RowsOf(output.view(), i * part, count(i)));
+        merged.push_back(output.Rows(i * part, i * part + count(i)));
       }
       const plan::ShapePlan& shape_plan = *shape_plans[i == parts - 1 ? 1 : 0];
-      results[static_cast<size_t>(i)] = RunPart(shape_plan, rows, merged, stopped);
+      results[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, stopped);
     }
   });
   for (const Status& result : results) RETURN_IF_ERROR(result);
@@ -153,16 +159,7 @@ StatusOr<std::vector<Tensor>> Session::RunWhole(std::span<const TensorView> inpu
     ASSIGN_OR_RETURN(outputs.back(),
                      Tensor::Allocate(plan_.values[v].dtype, shape_plan->values[v].shape));
   }
-  ASSIGN_OR_RETURN(ArenaPool::Lease arena, arenas_.Take(shape_plan->arena_bytes));
-  RunValues values(plan_, *shape_plan, arena.bytes());
-  for (size_t i = 0; i < inputs.size(); ++i) values.BindInput(i, inputs[i]);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].valid()) values.BindOutput(i, outputs[i].mutable_view());
-  }
-  RETURN_IF_ERROR(TensorEnv(values, parallel_, stopped).Run());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].valid()) outputs[i] = values.dynamic(plan_.outputs[i]);
-  }
+  RETURN_IF_ERROR(RunPlan(*shape_plan, inputs, outputs, stopped));
   return outputs;
 }
 

@@ -65,9 +65,8 @@ class Session {
                                          const std::function<bool()>& stopped) const;
   StatusOr<std::vector<Tensor>> RunParts(std::span<const TensorView> inputs, int64_t items,
                                          const std::function<bool()>& stopped) const;
-  Status RunPart(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
-                 std::span<const MutableTensorView> outputs,
-                 const std::function<bool()>& stopped) const;
+  Status RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
+                 std::span<Tensor> outputs, const std::function<bool()>& stopped) const;
   int64_t PartItems(int64_t items) const;
   Status CheckBytes(const plan::ShapePlan& shape_plan, int64_t parts) const;
 
