@@ -1,9 +1,9 @@
 # A library or test per folder, made of the files that lie there.
 
-# tandem_library(NAME [RECURSE] [EXCLUDE FILE...] DEPS...): the .cc files of this folder (RECURSE: and
-# below).
+# tandem_library(NAME [RECURSE] [EXCLUDE FILE...] [PRECOMPILED <header>...] DEPS...): the .cc files of
+# this folder (RECURSE: and below). PRECOMPILED: headers of libraries that only this folder includes.
 function(tandem_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "RECURSE" "" "DEPS;EXCLUDE")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "RECURSE" "" "DEPS;EXCLUDE;PRECOMPILED")
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "*.cc")
   else()
@@ -14,6 +14,11 @@ function(tandem_library name)
   endforeach()
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC tandem_compiler ${ARG_DEPS})
+  if(ARG_PRECOMPILED)
+    tandem_precompile_own(${name} ${ARG_PRECOMPILED})
+  else()
+    tandem_precompile(${name} tandem_precompiled_library)
+  endif()
 endfunction()
 
 # tandem_test(NAME DEPS...): the .cc files of this folder become one program, every TEST in it a
@@ -31,6 +36,8 @@ function(tandem_test name)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE tandem_compiler tandem_test_support ${ARG_DEPS} GTest::gmock
                                         GTest::gtest_main)
+  target_compile_options(${name} PRIVATE ${tandem_test_options})
+  tandem_precompile(${name} tandem_precompiled_test)
   if(ARG_LABELS STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY TANDEM_UNIT_TESTS ${name})
   endif()

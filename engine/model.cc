@@ -63,6 +63,16 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
   return absl::OkStatus();
 }
 
+// Every extent of the inputs is known but for the batch of a joinable model.
+bool OnlyBatchIsOpen(const ModelInfo& info) {
+  return std::ranges::all_of(info.inputs, [&](const Port& port) {
+    if (!port.rank_known) return false;
+    const bool batched = info.joinable && !port.dims.empty();
+    return std::all_of(port.dims.begin() + (batched ? 1 : 0), port.dims.end(),
+                       [](const graph::Dim& dim) { return dim.is_number(); });
+  });
+}
+
 }  // namespace
 
 ModelInfo DescribePorts(const graph::Graph& graph, std::string producer) {
@@ -87,6 +97,7 @@ CompiledModel::CompiledModel(ModelInfo info, std::unique_ptr<const plan::Plan> p
   info_.batch_fixed_at_one = plan_->batch.fixed_at_one;
   info_.joinable = plan_->batch.joinable || plan_->batch.fixed_at_one;
   if (!info_.joinable) info_.not_joinable_reason = plan_->batch.reason;
+  if (OnlyBatchIsOpen(info_)) info_.item_seconds = plan_->item_seconds;
   info_.constant_bytes = plan_->constant_bytes;
   info_.pack_bytes = plan_->pack_bytes;
 }

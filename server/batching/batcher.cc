@@ -56,6 +56,13 @@ Failure Expired(const Call& call, Clock::TimePoint now) {
           FailureReason::kQueueTimeout};
 }
 
+// A run that ends sooner than a hand-over to another thread is worth.
+bool IsShort(const Call& call) {
+  constexpr double kShortSeconds = 50e-6;
+  const std::optional<double>& item_seconds = call.model->model->info().item_seconds;
+  return item_seconds && *item_seconds * static_cast<double>(call.items) < kShortSeconds;
+}
+
 // now + wait, or max() beyond the end of time.
 Clock::TimePoint After(Clock::TimePoint now, std::chrono::microseconds wait) {
   const auto left =
@@ -144,6 +151,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Impl> {
   int64_t unanswered_ = 0;  // accepted, and the callback has not returned yet
   std::unordered_map<const ServedModel*, ModelQueue> queues_;  // none is idle
   std::unordered_set<CallRef> running_;
+  int active_runs_ = 0;  // of runners, and of callers whose short run was started at once
   ExpiryMap expiries_;
   std::vector<std::thread> threads_;
 };
@@ -211,8 +219,14 @@ std::shared_ptr<InferCall> Batcher::Impl::Submit(InferRequest request, Done done
     call->done(std::move(refused->status));
     return std::make_shared<Handle>(std::weak_ptr<Impl>(), std::weak_ptr<Call>());
   }
+  const bool alone = queues_.size() == 1 && queues_.begin()->second.pending().size() == 1;
+  Answers answers;
+  Pick pick;
+  if (alone && IsShort(*call)) pick = PickLocked(answers);
   lock.unlock();
-  work_.notify_one();
+  if (pick.members.empty()) work_.notify_one();
+  Deliver(std::move(answers));
+  if (!pick.members.empty()) Execute(pick.members);
   return std::make_shared<Handle>(weak_from_this(), call);
 }
 
@@ -250,11 +264,13 @@ void Batcher::Impl::EraseIfIdleLocked(const ServedModel& model) {
   if (found != queues_.end() && found->second.idle()) queues_.erase(found);
 }
 
-// The oldest run that may start now, over all models. Fills `answers` with what has expired.
+// The oldest run that may start now, over all models, when fewer than the runners are busy. Fills
+// `answers` with what has expired.
 Batcher::Impl::Pick Batcher::Impl::PickLocked(Answers& answers) {
   ExpireLocked(answers);
   const Clock::TimePoint now = clock_.Now();
   Pick pick;
+  if (active_runs_ == options_.runners) return pick;
   ModelQueue* oldest = nullptr;
   RunNow run;
   for (auto& [model, queue] : queues_) {
@@ -273,6 +289,7 @@ Batcher::Impl::Pick Batcher::Impl::PickLocked(Answers& answers) {
   }
   if (oldest != nullptr) {
     pick.members = oldest->Start(run);
+    ++active_runs_;
     StartLocked(pick.members, now);
   }
   return pick;
@@ -382,6 +399,8 @@ void Batcher::Impl::Execute(const std::vector<CallRef>& members) {
     }
     queues_.at(model.get()).FinishRun();
     EraseIfIdleLocked(*model);
+    --active_runs_;
+    if (!queues_.empty()) work_.notify_one();
   }
   Deliver(std::move(answers));
 }

@@ -1,6 +1,7 @@
 // Accepts validated requests, queues them per model, forms batches and answers each request exactly
 // once. When a runner is free a request runs at once; batches form from what queued while runners
-// were busy.
+// were busy. A run that is estimated under 50 us is computed by the thread that submits it when
+// nothing else waits.
 #pragma once
 
 #include <chrono>
@@ -58,8 +59,8 @@ struct BatcherOptions {
 };
 
 // Thread-safe. The callback of a request is called exactly once, with no lock held, from a thread
-// of the batcher, from the thread that calls Submit (errors found at once), Drain or Cancel; it
-// must not block.
+// of the batcher, from the thread that calls Submit (errors found at once, short runs), Drain or
+// Cancel; it must not block.
 class Batcher {
  public:
   using Done = std::function<void(StatusOr<InferReply>)>;

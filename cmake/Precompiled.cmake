@@ -1,0 +1,40 @@
+# The libraries' headers that most files include, parsed once a build instead of once a file. Without
+# effect under a compiler cache, which knows whole files and cannot share precompiled headers.
+set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span> <string> <vector>
+    <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h> <absl/status/statusor.h>
+    <fmt/format.h>)
+# Test code is compiled for the reader of a failure, not for speed.
+set(tandem_test_options $<$<CONFIG:Release>:-O1>)
+
+# tandem_precompiled(NAME OPTIONS FLAG... DEPS LIBRARY... HEADERS <header>...): a set that targets
+# with the same flags use by tandem_precompile(TARGET NAME).
+function(tandem_precompiled name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "OPTIONS;DEPS;HEADERS")
+  if(CCACHE_PROGRAM)
+    return()
+  endif()
+  set(source "${PROJECT_BINARY_DIR}/${name}.cc")
+  file(GENERATE OUTPUT "${source}" CONTENT "")
+  add_library(${name} OBJECT "${source}")
+  target_link_libraries(${name} PRIVATE tandem_compiler absl::flat_hash_map absl::inlined_vector
+                                        absl::statusor fmt::fmt ${ARG_DEPS})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${tandem_common_headers} ${ARG_HEADERS})
+endfunction()
+
+function(tandem_precompile target name)
+  if(NOT CCACHE_PROGRAM)
+    target_precompile_headers(${target} REUSE_FROM ${name})
+  endif()
+endfunction()
+
+# tandem_precompile_own(TARGET <header>...): the common headers and these, for TARGET alone.
+function(tandem_precompile_own target)
+  if(NOT CCACHE_PROGRAM)
+    target_precompile_headers(${target} PRIVATE ${tandem_common_headers} ${ARGN})
+  endif()
+endfunction()
+
+tandem_precompiled(tandem_precompiled_library)
+tandem_precompiled(tandem_precompiled_test OPTIONS ${tandem_test_options} DEPS GTest::gmock
+                   HEADERS <gmock/gmock.h> <gtest/gtest.h>)
