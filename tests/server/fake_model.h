@@ -108,6 +108,11 @@ class FakeModel final : public Model {
     const std::scoped_lock lock(mutex_);
     return stopped_runs_;
   }
+  // Runs under way now.
+  int active() const {
+    const std::scoped_lock lock(mutex_);
+    return active_;
+  }
   // Largest number of runs under way at the same time.
   int most_active() const {
     const std::scoped_lock lock(mutex_);

@@ -42,21 +42,28 @@ TEST(ShortRunTest, ALongOrUnknownRunIsComputedByARunner) {
   EXPECT_NE(Answerer(std::nullopt, 1), std::this_thread::get_id());
 }
 
+// Repeated, since the fault needs a runner that is quicker than the thread that opens the gate.
 TEST(ShortRunTest, CountsAsARunner) {
   const FakeClock clock;
-  const FakeServed model(0, {.item_seconds = 1e-6});
-  Ledger ledger;
-  Batcher batcher({.runners = 1}, clock);
-  model.model->gate.Close();
-  std::thread first([&] { batcher.Submit(RequestOf(model, {3}, 1), ledger.Enter(0)); });
-  model.model->gate.WaitForArrivals(1);
-  for (int id = 1; id < 5; ++id) batcher.Submit(RequestOf(model, {3}, 1), ledger.Enter(id));
-  model.model->gate.Open();
-  first.join();
-  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
-  EXPECT_EQ(ledger.answers().size(), 5u);
-  EXPECT_EQ(model.model->most_active(), 1);
-  test::ExpectSettled(model.metrics());
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    const FakeServed short_model(0, {.item_seconds = 1e-6}, "short");
+    const FakeServed other(0, {}, "other");
+    Ledger ledger;
+    Batcher batcher({.runners = 1}, clock);
+    short_model.model->gate.Close();
+    std::thread first([&] { batcher.Submit(RequestOf(short_model, {3}, 1), ledger.Enter(0)); });
+    short_model.model->gate.WaitForArrivals(1);
+    batcher.Submit(RequestOf(other, {3}, 1), [&](const StatusOr<InferReply>& reply) {
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      EXPECT_EQ(short_model.model->active(), 0) << "ran beside the only runner";
+    });
+    std::this_thread::yield();
+    short_model.model->gate.Open();
+    first.join();
+    EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
+    test::ExpectSettled(short_model.metrics());
+    test::ExpectSettled(other.metrics());
+  }
 }
 
 TEST(ShortRunTest, WaitsWhereTheModelsConfigAsksForADelay) {
