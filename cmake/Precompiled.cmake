@@ -6,16 +6,17 @@ set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span>
 # Test code is compiled for the reader of a failure, not for speed.
 set(tandem_test_options $<$<CONFIG:Release>:-O1>)
 
-# tandem_precompiled(NAME OPTIONS FLAG... DEPS LIBRARY... HEADERS <header>...): a set that targets
-# with the same flags use by tandem_precompile(TARGET NAME).
+# tandem_precompiled(NAME POSITION_INDEPENDENT ON|OFF OPTIONS FLAG... DEPS LIBRARY... HEADERS
+# <header>...): a set that targets with the same flags use by tandem_precompile(TARGET NAME).
 function(tandem_precompiled name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "OPTIONS;DEPS;HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "POSITION_INDEPENDENT" "OPTIONS;DEPS;HEADERS")
   if(CCACHE_PROGRAM)
     return()
   endif()
   set(source "${PROJECT_BINARY_DIR}/${name}.cc")
   file(GENERATE OUTPUT "${source}" CONTENT "")
   add_library(${name} OBJECT "${source}")
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE "${ARG_POSITION_INDEPENDENT}")
   target_link_libraries(${name} PRIVATE tandem_compiler absl::flat_hash_map absl::inlined_vector
                                         absl::statusor fmt::fmt ${ARG_DEPS})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
@@ -35,6 +36,6 @@ function(tandem_precompile_own target)
   endif()
 endfunction()
 
-tandem_precompiled(tandem_precompiled_library)
-tandem_precompiled(tandem_precompiled_test OPTIONS ${tandem_test_options} DEPS GTest::gmock
-                   HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+tandem_precompiled(tandem_precompiled_library POSITION_INDEPENDENT ON)
+tandem_precompiled(tandem_precompiled_test POSITION_INDEPENDENT OFF OPTIONS ${tandem_test_options}
+                   DEPS GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)

@@ -37,6 +37,7 @@ function(tandem_test name)
   target_link_libraries(${name} PRIVATE tandem_compiler tandem_test_support ${ARG_DEPS} GTest::gmock
                                         GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${tandem_test_options})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   tandem_precompile(${name} tandem_precompiled_test)
   if(ARG_LABELS STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY TANDEM_UNIT_TESTS ${name})
