@@ -3,8 +3,9 @@
 set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span> <string> <vector>
     <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h> <absl/status/statusor.h>
     <fmt/format.h>)
-# Test code is compiled for the reader of a failure, not for speed.
-set(tandem_test_options $<$<CONFIG:Release>:-O1>)
+# Test code is compiled for the reader of a failure, not for speed. -pthread comes with gRPC and must be
+# the same everywhere.
+set(tandem_test_options -pthread $<$<CONFIG:Release>:-O1>)
 
 # tandem_precompiled(NAME POSITION_INDEPENDENT ON|OFF OPTIONS FLAG... DEPS LIBRARY... HEADERS
 # <header>...): a set that targets with the same flags use by tandem_precompile(TARGET NAME).
