@@ -1,5 +1,7 @@
 #include "tests/support/op_runner.h"
 
+#include <gtest/gtest.h>
+
 #include "engine/base/check.h"
 #include "engine/ops/registry.h"
 
@@ -18,6 +20,20 @@ StatusOr<std::vector<Tensor>> RunOp(const OpCall& call, const std::vector<Tensor
   ASSIGN_OR_RETURN(node.op, ops::ParseNode(node));
   if (call.threads == 1) return ops::Evaluate(node, inputs, call.isa, SequentialParallel());
   return ops::Evaluate(node, inputs, call.isa, *MakeThreadParallel(call.threads));
+}
+
+Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
+  const StatusOr<std::vector<Tensor>> outputs = RunOp(call, inputs);
+  EXPECT_TRUE(outputs.ok()) << call.op_type << ": " << outputs.status();
+  return outputs.ok() ? outputs->front() : Tensor();
+}
+
+std::vector<Isa> IsaLevels() {
+  std::vector<Isa> levels;
+  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= DetectIsa()) levels.push_back(isa);
+  }
+  return levels;
 }
 
 GraphBuilder& GraphBuilder::Input(const std::string& name, DType dtype, graph::DimVector dims) {

@@ -26,6 +26,12 @@ struct OpCall {
 // Outputs of the operator; an invalid Tensor() stands for an omitted input.
 StatusOr<std::vector<Tensor>> RunOp(const OpCall& call, const std::vector<Tensor>& inputs);
 
+// The first output; when the operator fails, so does the test, and the tensor is invalid.
+Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs);
+
+// The instruction-set levels that kernels are compiled for and this machine has, rising.
+std::vector<Isa> IsaLevels();
+
 // Builds a graph node by node; names are the caller's.
 class GraphBuilder {
  public:

@@ -37,8 +37,7 @@ TEST(BatchNormalization, NormalisesEveryChannelByItsStatistics) {
     const Parameters p(channels);
     const Tensor x = RandomFloats(shape, 1, -3, 3);
     std::vector<Tensor> results;
-    for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-      if (isa > DetectIsa()) break;
+    for (const Isa isa : test::IsaLevels()) {
       for (const int threads : {1, 4}) {
         const auto y = test::RunOp({.op_type = "BatchNormalization",
                                     .opset = 15,

@@ -9,16 +9,11 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
 using test::RandomFloats;
-
-Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
-  auto result = test::RunOp(call, inputs);
-  EXPECT_TRUE(result.ok()) << call.op_type << ": " << result.status();
-  return result.ok() ? (*result)[0] : Tensor();
-}
 
 std::string ErrorOf(const OpCall& call, const std::vector<Tensor>& inputs) {
   const auto result = test::RunOp(call, inputs);
@@ -48,8 +43,7 @@ void ExpectBroadcast(const std::string& op, const Shape& a_shape, const Shape& b
   for (int64_t i = 0; i < shape.elements(); ++i) {
     expected.mutable_data<float>()[i] = f(At(a, shape, i), At(b, shape, i));
   }
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa > DetectIsa()) break;
+  for (const Isa isa : test::IsaLevels()) {
     for (const int threads : {1, 2, 4}) {
       EXPECT_TRUE(
           Close(Apply({.op_type = op, .isa = isa, .threads = threads}, {a, b}), expected, Exact()))

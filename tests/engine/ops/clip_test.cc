@@ -9,6 +9,7 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
@@ -16,12 +17,6 @@ using test::OpCall;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
-
-Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
-  auto result = test::RunOp(call, inputs);
-  EXPECT_TRUE(result.ok()) << call.op_type << ": " << result.status();
-  return result.ok() ? (*result)[0] : Tensor();
-}
 
 TEST(Clip, BoundsAreAttributesBeforeOpset11) {
   const Tensor x = Tensor::Of<float>({4}, {-kInf, -2, 3, kNan});

@@ -15,14 +15,6 @@ namespace {
 using testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
-
 // A convolution with explicit pads, by the formula of the operator's documentation.
 struct Naive {
   Shape x, w;
@@ -101,7 +93,7 @@ void ExpectAsNaive(const Naive& naive) {
   const Tensor w = test::RandomFloats(naive.w, 2);
   const Tensor bias = test::RandomFloats({naive.w[0]}, 3);
   const Tensor expected = naive.Run(x, w, bias);
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const auto y = test::RunOp({.op_type = "Conv", .attributes = naive.Attributes(), .isa = isa},
                                {x, w, bias});
     ASSERT_TRUE(y.ok()) << naive.Text() << ": " << y.status();
@@ -169,7 +161,7 @@ TEST(Conv, SameAutoPadPutsTheOddCellWhereItsNameSays) {
   const Tensor x = test::RandomFloats({1, 1, 7, 5}, 1);
   const Tensor even = test::RandomFloats({1, 1, 8, 6}, 1);
   const Tensor w = test::RandomFloats({1, 1, 3, 3}, 2);
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const auto run = [&](const Tensor& in, const std::string& auto_pad) {
       const auto y = test::RunOp({.op_type = "Conv",
                                   .attributes = {{"auto_pad", auto_pad}, {"strides", Ints{2, 2}}},
@@ -202,7 +194,7 @@ TEST(Conv, WithoutAttributesTheDefaultsHold) {
 }
 
 TEST(Conv, ItemsOfABatchHaveTheBitsOfSingleRunsAtAnyNumberOfThreads) {
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const int64_t group : {1, 24}) {
       const Tensor x = test::RandomFloats({7, 24, 9, 9}, 1);
       const Tensor w = test::RandomFloats({48 / (group == 1 ? 1 : 2), 24 / group, 3, 3}, 2);
@@ -223,7 +215,7 @@ TEST(Conv, ItemsOfABatchHaveTheBitsOfSingleRunsAtAnyNumberOfThreads) {
 }
 
 TEST(Conv, AnEmptyBatchGivesAnEmptyResult) {
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const auto y =
         test::RunOp({.op_type = "Conv", .isa = isa},
                     {test::RandomFloats({0, 3, 5, 5}, 1), test::RandomFloats({4, 3, 3, 3}, 2)});
@@ -294,7 +286,7 @@ TEST(Conv, FusedStagesHaveTheBitsOfThePlainResultFollowedByThem) {
   const Tensor bias = test::RandomFloats({20}, 3);
   const Tensor residual = test::RandomFloats({2, 20, 6, 5}, 4);
   const Tensor scale = test::RandomFloats({1, 20, 1, 1}, 5);
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Tensor plain = RunFused({}, {x, w, bias}, isa);
     const Tensor fused = RunFused({{"Mul", {}, 3}, {"Add", {}, 4}, {"Relu", {}, -1}},
                                   {x, w, bias, scale, residual}, isa);
@@ -311,7 +303,7 @@ TEST(Conv, ChannelsLastInAndOutHasTheBitsOfNative) {
   const std::vector<Tensor> inputs = {
       test::RandomFloats({2, 9, 6, 5}, 1), test::RandomFloats({20, 9, 3, 3}, 2),
       test::RandomFloats({20}, 3), test::RandomFloats({2, 20, 6, 5}, 4)};
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     test::BoundCall call{.op_type = "Conv",
                          .attributes = {{"pads", Ints{1, 1, 1, 1}}},
                          .out = {2, 20, 6, 5},

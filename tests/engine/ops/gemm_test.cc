@@ -13,14 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
-
 struct Case {
   int64_t m, n, k;
   int64_t trans_a = 0;
@@ -60,7 +52,7 @@ struct Case {
 };
 
 TEST(Gemm, EverySizeTransposedAndNotWithEveryFormOfC) {
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (int64_t size = 0; size < 17 * 17; ++size) {
       Case gemm{1 + size % 17, 1 + size / 17, 1 + (size * 5) % 17};
       gemm.trans_a = size & 1;
@@ -89,7 +81,7 @@ TEST(Gemm, CIsOptionalFromOpset11On) {
 }
 
 TEST(Gemm, EmptyExtentsGiveTheScaledC) {
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Case gemm{2, 3, 0, 0, 0, 1, 2};
     const Tensor c = Tensor::Of<float>({3}, {1, 2, 3});
     const auto y = test::RunOp({.op_type = "Gemm", .attributes = gemm.Attributes(), .isa = isa},

@@ -12,14 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
-
 // numpy.matmul on batches: broadcasts by indexing modulo extents.
 Tensor Naive(const Tensor& a, const Tensor& b) {
   const int ra = a.shape().rank();
@@ -82,7 +74,7 @@ TEST(MatMul, FollowsTheRankAndBroadcastRules) {
       {{0, 2, 3}, {0, 3, 4}},
       {{1, 0, 1030}, {1030, 8}},
   };
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const auto& [a_shape, b_shape] : cases) {
       const Tensor a = test::RandomFloats(a_shape, 1);
       const Tensor b = test::RandomFloats(b_shape, 2);
@@ -101,7 +93,7 @@ TEST(MatMul, ASumOfNothingIsZero) {
 }
 
 TEST(MatMul, RowsOfAnyBatchAndThreadCountHaveTheSameBits) {
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Tensor a = test::RandomFloats({5, 19, 40}, 1);
     const Tensor b = test::RandomFloats({5, 40, 50}, 2);
     test::OpCall call{.op_type = "MatMul", .isa = isa};
@@ -177,7 +169,7 @@ TEST(MatMul, FusedOperandsReachEveryBatchAndVectorResults) {
       {{5}, {5}, {}},
       {{2, 3, 5}, {2, 5, 4}, {1, 1}},
   };
-  for (const Isa isa : Isas()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const auto& [a_shape, b_shape, operand_shape] : cases) {
       const Tensor a = test::RandomFloats(a_shape, 1);
       const Tensor b = test::RandomFloats(b_shape, 2);

@@ -11,6 +11,7 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
@@ -19,20 +20,6 @@ using test::Ulp;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
-  const auto y = test::RunOp(call, inputs);
-  EXPECT_TRUE(y.ok()) << call.op_type << ": " << y.status();
-  return y.ok() ? (*y)[0] : Tensor();
-}
-
-std::vector<Isa> Levels() {
-  std::vector<Isa> levels;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) levels.push_back(isa);
-  }
-  return levels;
-}
 
 struct Formula {
   const char* op;
@@ -130,7 +117,7 @@ TEST(Reduce, EverySetOfAxes) {
   for (const Shape& shape :
        {Shape{7}, Shape{3, 5}, Shape{2, 3, 70}, Shape{2, 3, 4, 5}, Shape{2, 1, 3, 1, 2}}) {
     for (unsigned mask = 1; mask < (1U << shape.rank()); ++mask) {
-      for (const Isa isa : Levels()) {
+      for (const Isa isa : test::IsaLevels()) {
         ExpectReduction(shape, mask, true, isa);
         ExpectReduction(shape, mask, false, isa);
       }
@@ -143,7 +130,7 @@ TEST(Reduce, EverySetOfAxes) {
 
 TEST(Reduce, EveryLengthOfRowsAndColumns) {
   for (int64_t n = 1; n <= 70; ++n) {
-    for (const Isa isa : Levels()) {
+    for (const Isa isa : test::IsaLevels()) {
       ExpectReduction({2, n}, 2, true, isa);
       ExpectReduction({3, n}, 1, true, isa);
     }
@@ -169,7 +156,7 @@ TEST(Reduce, TheResultDependsOnTheShapeOnly) {
 TEST(Reduce, LongSumsLoseNothing) {
   const Tensor x = *Tensor::Allocate(DType::kFloat, {1, 3'000'000});
   std::fill_n(x.mutable_data<float>(), 3'000'000, 0.1f);
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Tensor y = Apply({.op_type = "ReduceMean", .opset = 12, .isa = isa}, {x});
     EXPECT_EQ(y.data<float>()[0], 0.1f) << IsaName(isa);
   }
@@ -242,7 +229,7 @@ TEST(Reduce, IntegersAreExact) {
 }
 
 TEST(Reduce, NanWins) {
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (int64_t place = 0; place < 40; ++place) {
       const Tensor x = RandomFloats({40}, 1);
       x.mutable_data<float>()[place] = kNan;

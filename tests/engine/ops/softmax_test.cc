@@ -10,24 +10,11 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
 using test::RandomFloats;
-
-Tensor Apply(const OpCall& call, const Tensor& x) {
-  auto result = test::RunOp(call, {x});
-  EXPECT_TRUE(result.ok()) << call.op_type << ": " << result.status();
-  return result.ok() ? (*result)[0] : Tensor();
-}
-
-std::vector<Isa> Levels() {
-  std::vector<Isa> levels;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) levels.push_back(isa);
-  }
-  return levels;
-}
 
 // Softmax over axes [axis, next), in double.
 std::vector<double> Expected(const Tensor& x, int axis, int next) {
@@ -62,7 +49,7 @@ double Allowed(double expected) {
 }
 
 void ExpectSoftmax(const OpCall& call, const Tensor& x, int axis, int next) {
-  const Tensor y = Apply(call, x);
+  const Tensor y = Apply(call, {x});
   const std::vector<double> expected = Expected(x, axis, next);
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_NEAR(y.data<float>()[i], expected[i], Allowed(expected[i]))
@@ -70,7 +57,7 @@ void ExpectSoftmax(const OpCall& call, const Tensor& x, int axis, int next) {
   }
   OpCall logarithm = call;
   logarithm.op_type = "LogSoftmax";
-  const Tensor z = Apply(logarithm, x);
+  const Tensor z = Apply(logarithm, {x});
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_NEAR(z.data<float>()[i], std::log(expected[i]), Allowed(expected[i]) / expected[i]);
   }
@@ -82,7 +69,7 @@ TEST(Softmax, EveryAxisOfEveryRank) {
         Shape{1, 2, 1, 2, 1, 2, 1, 3}, Shape{2, 5, 130}}) {
     const Tensor x = RandomFloats(shape, 3, -5, 5);
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      for (const Isa isa : Levels()) {
+      for (const Isa isa : test::IsaLevels()) {
         for (const int64_t given : {axis, axis - shape.rank()}) {
           ExpectSoftmax({.op_type = "Softmax", .attributes = {{"axis", given}}, .isa = isa}, x,
                         axis, axis + 1);
@@ -94,7 +81,7 @@ TEST(Softmax, EveryAxisOfEveryRank) {
 
 TEST(Softmax, BeforeOpset13AllAxesFromTheAxisOnAreOneRow) {
   const Tensor x = RandomFloats({2, 3, 4}, 4, -5, 5);
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const int opset : {7, 11, 12}) {
       ExpectSoftmax({.op_type = "Softmax", .opset = opset, .isa = isa}, x, 1, 3);
       for (int64_t axis = 0; axis <= 2; ++axis) {
@@ -109,7 +96,7 @@ TEST(Softmax, BeforeOpset13AllAxesFromTheAxisOnAreOneRow) {
 
 TEST(Softmax, AnAxisOfOneElementIsOne) {
   const Tensor x = RandomFloats({1, 1023}, 4, -5, 5);
-  const Tensor y = Apply({.op_type = "Softmax", .attributes = {{"axis", int64_t{-2}}}}, x);
+  const Tensor y = Apply({.op_type = "Softmax", .attributes = {{"axis", int64_t{-2}}}}, {x});
   for (const float element : y.span<float>()) ASSERT_EQ(element, 1.0f);
 }
 
@@ -117,8 +104,8 @@ TEST(Softmax, RowsOfEveryLengthSumToOne) {
   for (int64_t n = 1; n <= 70; ++n) {
     const Tensor x = RandomFloats({2, n}, static_cast<uint32_t>(n), -20, 20);
     const Tensor columns = RandomFloats({n, 70}, static_cast<uint32_t>(n), -20, 20);
-    for (const Isa isa : Levels()) {
-      const Tensor y = Apply({.op_type = "Softmax", .isa = isa}, x);
+    for (const Isa isa : test::IsaLevels()) {
+      const Tensor y = Apply({.op_type = "Softmax", .isa = isa}, {x});
       double sum = 0;
       for (int64_t i = 0; i < n; ++i) sum += y.data<float>()[i];
       EXPECT_NEAR(sum, 1, 1e-6) << n;
@@ -133,8 +120,8 @@ TEST(Softmax, LargeAndInfiniteInputs) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Tensor::Of<float>({3, 3}, {1e38f, 1e38f, -1e38f, -inf, 0, 0, nan, 0, 0});
-  for (const Isa isa : Levels()) {
-    const Tensor y = Apply({.op_type = "Softmax", .isa = isa}, x);
+  for (const Isa isa : test::IsaLevels()) {
+    const Tensor y = Apply({.op_type = "Softmax", .isa = isa}, {x});
     EXPECT_EQ(y.data<float>()[0], 0.5f);
     EXPECT_EQ(y.data<float>()[2], 0.0f);
     EXPECT_EQ(y.data<float>()[3], 0.0f);
@@ -148,11 +135,11 @@ TEST(Softmax, TheBitsOfARowDependOnNothingElse) {
   for (const int64_t axis : {1, 2}) {
     for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
       OpCall call{.op_type = op, .attributes = {{"axis", axis}}};
-      const Tensor whole = Apply(call, x);
-      EXPECT_TRUE(Close(Apply(call, x.Rows(5, 6)), whole.Rows(5, 6), Exact()));
+      const Tensor whole = Apply(call, {x});
+      EXPECT_TRUE(Close(Apply(call, {x.Rows(5, 6)}), whole.Rows(5, 6), Exact()));
       for (const int threads : {2, 4}) {
         call.threads = threads;
-        EXPECT_TRUE(Close(Apply(call, x), whole, Exact()));
+        EXPECT_TRUE(Close(Apply(call, {x}), whole, Exact()));
       }
     }
   }
@@ -168,8 +155,8 @@ TEST(Softmax, HalfAndDoublePrecision) {
     rounded.mutable_data<float>()[i] = ToFloat(half.data<Float16>()[i]);
     wide.mutable_data<double>()[i] = x.data<float>()[i];
   }
-  const Tensor from_half = Apply({.op_type = "Softmax"}, half);
-  const Tensor from_wide = Apply({.op_type = "Softmax"}, wide);
+  const Tensor from_half = Apply({.op_type = "Softmax"}, {half});
+  const Tensor from_wide = Apply({.op_type = "Softmax"}, {wide});
   const std::vector<double> expected_half = Expected(rounded, 1, 2);
   const std::vector<double> expected = Expected(x, 1, 2);
   for (size_t i = 0; i < 27; ++i) {
@@ -181,7 +168,7 @@ TEST(Softmax, HalfAndDoublePrecision) {
 TEST(Hardmax, MarksTheFirstMaximum) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Tensor::Of<float>({3, 3}, {1, 3, 3, 2, 1, 0, 1, nan, 5});
-  EXPECT_TRUE(Close(Apply({.op_type = "Hardmax"}, x),
+  EXPECT_TRUE(Close(Apply({.op_type = "Hardmax"}, {x}),
                     Tensor::Of<float>({3, 3}, {0, 1, 0, 1, 0, 0, 0, 1, 0}), Exact()));
 }
 

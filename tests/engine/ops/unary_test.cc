@@ -10,6 +10,7 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
@@ -18,20 +19,6 @@ using test::Ulp;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-Tensor Apply(const OpCall& call, const Tensor& x) {
-  auto result = test::RunOp(call, {x});
-  EXPECT_TRUE(result.ok()) << call.op_type << ": " << result.status();
-  return result.ok() ? (*result)[0] : Tensor();
-}
-
-std::vector<Isa> Levels() {
-  std::vector<Isa> levels;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) levels.push_back(isa);
-  }
-  return levels;
-}
 
 // The formulas of the specification, in double.
 struct Formula {
@@ -142,7 +129,7 @@ void ExpectNear(const Formula& formula, const Tensor& x, const Tensor& y,
 TEST(Unary, EveryFormulaHoldsAtEveryLevelAndLength) {
   uint32_t seed = 1;
   for (const Formula& formula : Formulas()) {
-    for (const Isa isa : Levels()) {
+    for (const Isa isa : test::IsaLevels()) {
       const std::string where = fmt::format("{} {}", formula.op, IsaName(isa));
       for (const int64_t n : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 70, 4099}) {
         const Tensor x = RandomFloats({n}, ++seed, formula.low, formula.high);
@@ -150,7 +137,7 @@ TEST(Unary, EveryFormulaHoldsAtEveryLevelAndLength) {
                           .opset = formula.opset,
                           .attributes = formula.attributes,
                           .isa = isa};
-        ExpectNear(formula, x, Apply(call, x), where);
+        ExpectNear(formula, x, Apply(call, {x}), where);
       }
     }
   }
@@ -160,15 +147,15 @@ TEST(Unary, TheBitsOfAnElementDependOnNothingElse) {
   for (const Formula& formula : Formulas()) {
     const Tensor x = RandomFloats({70001}, 7, formula.low, formula.high);
     OpCall call{.op_type = formula.op, .opset = formula.opset, .attributes = formula.attributes};
-    const Tensor whole = Apply(call, x);
+    const Tensor whole = Apply(call, {x});
     for (const int64_t begin : {1, 5, 13, 69990}) {
       EXPECT_TRUE(
-          Close(Apply(call, x.Rows(begin, begin + 11)), whole.Rows(begin, begin + 11), Exact()))
+          Close(Apply(call, {x.Rows(begin, begin + 11)}), whole.Rows(begin, begin + 11), Exact()))
           << formula.op;
     }
     for (const int threads : {2, 4}) {
       call.threads = threads;
-      EXPECT_TRUE(Close(Apply(call, x), whole, Exact())) << formula.op;
+      EXPECT_TRUE(Close(Apply(call, {x}), whole, Exact())) << formula.op;
     }
   }
 }
@@ -188,8 +175,8 @@ TEST(Unary, AllHalfPrecisionNumbersAreTheRoundedFloatResults) {
                         .opset = formula.opset,
                         .attributes = formula.attributes,
                         .isa = isa};
-      const Tensor from_half = Apply(call, half);
-      const Tensor from_wide = Apply(call, wide);
+      const Tensor from_half = Apply(call, {half});
+      const Tensor from_wide = Apply(call, {wide});
       for (int i = 0; i < 65536; ++i) {
         const Float16 expected = ToFloat16(from_wide.data<float>()[i]);
         const Float16 actual = from_half.data<Float16>()[i];
@@ -206,11 +193,11 @@ TEST(Unary, BoundedFunctionsStayInTheirBounds) {
     const float centre = i % 4 == 0 ? 9.0f : i % 4 == 1 ? -9.0f : i % 4 == 2 ? 88.0f : -88.0f;
     x.mutable_data<float>()[i] = centre + static_cast<float>(i - 500'000) * 2e-6f;
   }
-  for (const Isa isa : Levels()) {
-    const Tensor tanh = Apply({.op_type = "Tanh", .isa = isa}, x);
-    const Tensor sigmoid = Apply({.op_type = "Sigmoid", .isa = isa}, x);
-    const Tensor erf = Apply({.op_type = "Erf", .isa = isa}, x);
-    const Tensor gelu = Apply({.op_type = "Gelu", .opset = 20, .isa = isa}, x);
+  for (const Isa isa : test::IsaLevels()) {
+    const Tensor tanh = Apply({.op_type = "Tanh", .isa = isa}, {x});
+    const Tensor sigmoid = Apply({.op_type = "Sigmoid", .isa = isa}, {x});
+    const Tensor erf = Apply({.op_type = "Erf", .isa = isa}, {x});
+    const Tensor gelu = Apply({.op_type = "Gelu", .opset = 20, .isa = isa}, {x});
     for (int i = 0; i < 1'000'000; ++i) {
       const float in = x.data<float>()[i];
       ASSERT_LE(std::abs(tanh.data<float>()[i]), 1.0f) << in;
@@ -225,16 +212,16 @@ TEST(Unary, BoundedFunctionsStayInTheirBounds) {
 
 TEST(Unary, NanStaysNanAndInfinitiesGoToTheLimits) {
   const Tensor x = Tensor::Of<float>({5}, {kNan, kInf, -kInf, 0.0f, -0.0f});
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const Formula& formula : Formulas()) {
       const OpCall call{.op_type = formula.op,
                         .opset = formula.opset,
                         .attributes = formula.attributes,
                         .isa = isa};
-      EXPECT_TRUE(std::isnan(Apply(call, x).data<float>()[0])) << formula.op << IsaName(isa);
+      EXPECT_TRUE(std::isnan(Apply(call, {x}).data<float>()[0])) << formula.op << IsaName(isa);
     }
     const auto expect = [&](const char* op, std::initializer_list<float> expected) {
-      EXPECT_TRUE(Close(Apply({.op_type = op, .isa = isa}, x.Rows(1, 5)),
+      EXPECT_TRUE(Close(Apply({.op_type = op, .isa = isa}, {x.Rows(1, 5)}),
                         Tensor::Of<float>({4}, expected), Ulp(1)))
           << op << " " << IsaName(isa);
     };
@@ -252,27 +239,27 @@ TEST(Unary, NanStaysNanAndInfinitiesGoToTheLimits) {
 }
 
 TEST(Unary, SoftplusKeepsItsRelativePrecisionFarBelowZero) {
-  const Tensor y = Apply({.op_type = "Softplus"}, Tensor::Of<float>({1}, {-12.3392f}));
+  const Tensor y = Apply({.op_type = "Softplus"}, {Tensor::Of<float>({1}, {-12.3392f})});
   EXPECT_NEAR(y.data<float>()[0] / 4.376758e-06, 1, 1e-6);
 }
 
 TEST(Unary, RoundTakesHalvesToEven) {
   const Tensor x = Tensor::Of<float>({6}, {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f});
-  for (const Isa isa : Levels()) {
-    EXPECT_TRUE(Close(Apply({.op_type = "Round", .isa = isa}, x),
+  for (const Isa isa : test::IsaLevels()) {
+    EXPECT_TRUE(Close(Apply({.op_type = "Round", .isa = isa}, {x}),
                       Tensor::Of<float>({6}, {0, 2, 2, -0.0f, -2, -2}), Exact()));
   }
 }
 
 TEST(Unary, RoundingKeepsTheSignOfZeroAndLargeNumbers) {
   const Tensor x = Tensor::Of<float>({6}, {-0.5f, -0.0f, 0.5f, 1e10f, -1e10f, 8388609.0f});
-  for (const Isa isa : Levels()) {
-    EXPECT_TRUE(Close(Apply({.op_type = "Ceil", .isa = isa}, x),
+  for (const Isa isa : test::IsaLevels()) {
+    EXPECT_TRUE(Close(Apply({.op_type = "Ceil", .isa = isa}, {x}),
                       Tensor::Of<float>({6}, {-0.0f, -0.0f, 1, 1e10f, -1e10f, 8388609.0f}),
                       Exact()));
-    EXPECT_TRUE(Close(Apply({.op_type = "Floor", .isa = isa}, x),
+    EXPECT_TRUE(Close(Apply({.op_type = "Floor", .isa = isa}, {x}),
                       Tensor::Of<float>({6}, {-1, -0.0f, 0, 1e10f, -1e10f, 8388609.0f}), Exact()));
-    EXPECT_TRUE(Close(Apply({.op_type = "Round", .isa = isa}, x),
+    EXPECT_TRUE(Close(Apply({.op_type = "Round", .isa = isa}, {x}),
                       Tensor::Of<float>({6}, {-0.0f, -0.0f, 0, 1e10f, -1e10f, 8388609.0f}),
                       Exact()));
   }
@@ -281,26 +268,26 @@ TEST(Unary, RoundingKeepsTheSignOfZeroAndLargeNumbers) {
 TEST(Unary, IntegersWrap) {
   const Tensor x = Tensor::Of<int8_t>({4}, {-128, -1, 0, 127});
   EXPECT_TRUE(
-      Close(Apply({.op_type = "Abs"}, x), Tensor::Of<int8_t>({4}, {-128, 1, 0, 127}), Exact()));
+      Close(Apply({.op_type = "Abs"}, {x}), Tensor::Of<int8_t>({4}, {-128, 1, 0, 127}), Exact()));
   EXPECT_TRUE(
-      Close(Apply({.op_type = "Neg"}, x), Tensor::Of<int8_t>({4}, {-128, 1, 0, -127}), Exact()));
+      Close(Apply({.op_type = "Neg"}, {x}), Tensor::Of<int8_t>({4}, {-128, 1, 0, -127}), Exact()));
   EXPECT_TRUE(
-      Close(Apply({.op_type = "Sign"}, x), Tensor::Of<int8_t>({4}, {-1, -1, 0, 1}), Exact()));
+      Close(Apply({.op_type = "Sign"}, {x}), Tensor::Of<int8_t>({4}, {-1, -1, 0, 1}), Exact()));
   EXPECT_TRUE(
-      Close(Apply({.op_type = "Relu"}, x), Tensor::Of<int8_t>({4}, {0, 0, 0, 127}), Exact()));
-  EXPECT_TRUE(Close(Apply({.op_type = "BitwiseNot", .opset = 18}, x),
+      Close(Apply({.op_type = "Relu"}, {x}), Tensor::Of<int8_t>({4}, {0, 0, 0, 127}), Exact()));
+  EXPECT_TRUE(Close(Apply({.op_type = "BitwiseNot", .opset = 18}, {x}),
                     Tensor::Of<int8_t>({4}, {127, 0, -1, -128}), Exact()));
 }
 
 TEST(Unary, InfinitiesAreFoundByTheirSigns) {
   const Tensor x = Tensor::Of<float>({4}, {kInf, -kInf, kNan, 1});
   const auto run = [&](graph::Attributes attributes) {
-    return Apply({.op_type = "IsInf", .attributes = std::move(attributes)}, x);
+    return Apply({.op_type = "IsInf", .attributes = std::move(attributes)}, {x});
   };
   EXPECT_TRUE(Close(run({}), Tensor::Of<bool>({4}, {true, true, false, false}), Exact()));
   EXPECT_TRUE(Close(run({{"detect_negative", int64_t{0}}}),
                     Tensor::Of<bool>({4}, {true, false, false, false}), Exact()));
-  EXPECT_TRUE(Close(Apply({.op_type = "IsNaN"}, x),
+  EXPECT_TRUE(Close(Apply({.op_type = "IsNaN"}, {x}),
                     Tensor::Of<bool>({4}, {false, false, true, false}), Exact()));
 }
 
