@@ -94,8 +94,7 @@ Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
   const std::optional<EpilogueStage> stage =
       StageOf(request.op, request.attributes == nullptr ? none : *request.attributes);
   kernels::FusionRequest plain;
-  plain.known_stage =
-      stage.has_value() && !(stage->op == EpilogueOp::kSub && request.operand_is_first);
+  plain.known_stage = stage.has_value();
   plain.is_float32 = request.dtype == DType::kFloat;
   plain.readers = request.readers;
   plain.is_output = request.is_output;
@@ -117,7 +116,10 @@ Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
 StatusOr<BoundStages> BindStages(const graph::Node& node) {
   BoundStages bound;
   for (const graph::EpilogueStage& fused : node.epilogue) {
-    const std::optional<EpilogueStage> stage = StageOf(fused.op, fused.attributes);
+    std::optional<EpilogueStage> stage = StageOf(fused.op, fused.attributes);
+    if (stage && stage->op == EpilogueOp::kSub && fused.operand_is_first) {
+      stage->op = EpilogueOp::kReverseSub;
+    }
     if (!stage || IsBinary(stage->op) != (fused.operand >= 0)) {
       return Internal("{} has no epilogue stage {} with {} operand", node.op_type, fused.op,
                       fused.operand >= 0 ? "an" : "no");
