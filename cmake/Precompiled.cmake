@@ -1,5 +1,8 @@
-# The libraries' headers that most files include, parsed once a build instead of once a file. Without
-# effect under a compiler cache, which knows whole files and cannot share precompiled headers.
+# The libraries' headers that most files include, parsed once a build instead of once a file. Not under
+# a compiler cache, which knows whole files and cannot share precompiled headers.
+if(CCACHE_PROGRAM)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
 set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span> <string> <vector>
     <absl/container/flat_hash_map.h> <absl/container/inlined_vector.h> <absl/status/statusor.h>
     <fmt/format.h>)
@@ -8,12 +11,10 @@ set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span>
 set(tandem_test_options -pthread $<$<CONFIG:Release>:-O1>)
 
 # tandem_precompiled(NAME POSITION_INDEPENDENT ON|OFF OPTIONS FLAG... DEPS LIBRARY... HEADERS
-# <header>...): a set that targets with the same flags use by tandem_precompile(TARGET NAME).
+# <header>...): a set for targets with the same flags, by
+# target_precompile_headers(TARGET REUSE_FROM NAME).
 function(tandem_precompiled name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "POSITION_INDEPENDENT" "OPTIONS;DEPS;HEADERS")
-  if(CCACHE_PROGRAM)
-    return()
-  endif()
   set(source "${PROJECT_BINARY_DIR}/${name}.cc")
   file(GENERATE OUTPUT "${source}" CONTENT "")
   add_library(${name} OBJECT "${source}")
@@ -22,19 +23,6 @@ function(tandem_precompiled name)
                                         absl::statusor fmt::fmt ${ARG_DEPS})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   target_precompile_headers(${name} PRIVATE ${tandem_common_headers} ${ARG_HEADERS})
-endfunction()
-
-function(tandem_precompile target name)
-  if(NOT CCACHE_PROGRAM)
-    target_precompile_headers(${target} REUSE_FROM ${name})
-  endif()
-endfunction()
-
-# tandem_precompile_own(TARGET <header>...): the common headers and these, for TARGET alone.
-function(tandem_precompile_own target)
-  if(NOT CCACHE_PROGRAM)
-    target_precompile_headers(${target} PRIVATE ${tandem_common_headers} ${ARGN})
-  endif()
 endfunction()
 
 tandem_precompiled(tandem_precompiled_library POSITION_INDEPENDENT ON)
