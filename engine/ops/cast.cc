@@ -30,7 +30,7 @@ std::string ToText(T value) {
   } else if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(value)) return "NaN";
     if (std::isinf(value)) return value > 0 ? "INF" : "-INF";
-    return std::is_same_v<T, double> ? fmt::format("{:.17g}", value) : fmt::format("{:.8g}", value);
+    return fmt::format("{}", value);  // as few digits as read back to the same number
   } else {
     return fmt::format("{}",
                        static_cast<std::conditional_t<std::is_same_v<T, bool>, int, T>>(value));

@@ -33,6 +33,22 @@ Status CheckArity(const graph::Node& node, const OpEntry& entry) {
   return absl::OkStatus();
 }
 
+// Inputs and outputs of the graph that are no tensors.
+std::vector<std::string> PortErrors(const graph::Graph& graph) {
+  std::vector<std::string> errors;
+  const auto check = [&](std::string_view kind, const std::string& name, graph::ValueId id) {
+    const graph::ValueType& type = graph.value(id).type;
+    if (type.kind == graph::ValueKind::kTensor) return;
+    errors.push_back(fmt::format("graph {} '{}' is of type {}; only tensors are supported", kind,
+                                 name, graph::ToString(type)));
+  };
+  for (const graph::ValueId id : graph.inputs()) check("input", graph.value(id).name, id);
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    check("output", graph.output_names()[i], graph.outputs()[i]);
+  }
+  return errors;
+}
+
 }  // namespace
 
 void OpRegistry::Add(OpEntry entry) {
@@ -72,8 +88,8 @@ StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node) {
 }
 
 Status ResolveAll(graph::Graph& graph) {
-  std::vector<std::string> errors;
-  absl::StatusCode code = absl::StatusCode::kOk;
+  std::vector<std::string> errors = PortErrors(graph);
+  absl::StatusCode code = errors.empty() ? absl::StatusCode::kOk : absl::StatusCode::kUnimplemented;
   for (const graph::NodeId id : graph.order()) {
     graph::Node& node = graph.mutable_node(id);
     if (node.op != nullptr) continue;

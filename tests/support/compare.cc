@@ -37,10 +37,9 @@ testing::AssertionResult CloseFloats(const TensorView& actual, const TensorView&
     const double y = AsDouble(e[i]);
     if (std::isnan(x) && std::isnan(y)) continue;
     if (x == y) continue;
-    const double allowed = std::isfinite(x) && std::isfinite(y)
-                               ? std::max(tolerance.ulps * UlpOf(y), tolerance.relative * scale)
-                               : -1;
-    if (std::abs(x - y) <= allowed) continue;
+    const double allowed = std::max(tolerance.ulps * UlpOf(y), tolerance.relative * scale) +
+                           tolerance.of_each * std::abs(y) + tolerance.absolute;
+    if (std::isfinite(x) && std::isfinite(y) && std::abs(x - y) <= allowed) continue;
     return testing::AssertionFailure()
            << "element " << i << " of " << ToString(expected.shape()) << " is " << x << " where "
            << y << " is expected (allowed difference " << allowed << ", scale " << scale << ")";
@@ -80,6 +79,10 @@ Tolerance Reduction(int64_t k) {
 }
 
 Tolerance OfScale(double share) { return {.relative = share}; }
+
+Tolerance OtherRuntime() { return {.relative = 1e-6, .of_each = 1e-5, .absolute = 1e-7}; }
+
+Tolerance OnnxBackend() { return {.of_each = 1e-3, .absolute = 1e-7}; }
 
 testing::AssertionResult Close(const TensorView& actual, const TensorView& expected,
                                Tolerance tolerance) {

@@ -11,6 +11,8 @@ namespace tandem::test {
 struct Tolerance {
   double ulps = 0;      // in units of the last place of the expected element (float32)
   double relative = 0;  // of the largest finite |expected| of the tensor: its scale
+  double of_each = 0;   // of |expected| of each element, added to the larger of the two above
+  double absolute = 0;  // added, too
   bool exact = false;   // same bits (NaN equals NaN of the same bits)
 };
 
@@ -22,6 +24,10 @@ Tolerance Ulp(double n);
 Tolerance Reduction(int64_t k);
 // A share of the output's scale, for whole networks.
 Tolerance OfScale(double share);
+// Answers of another runtime: |a - b| <= 1e-6 max|b| + 1e-5 |b| + 1e-7.
+Tolerance OtherRuntime();
+// The rule that ONNX's backend tests come with: |a - b| <= 1e-7 + 1e-3 |b|.
+Tolerance OnnxBackend();
 
 // Same dtype, shape and elements within the tolerance; integers, strings and bools exactly. NaN
 // equals NaN. Names the first element that differs.

@@ -93,6 +93,15 @@ TEST(Cast, NumbersBecomeText) {
                     Tensor::Of<std::string>({4}, {"0.5", "NaN", "INF", "-INF"}), Exact()));
 }
 
+TEST(Cast, FloatsBecomeTheShortestTextThatReadsBack) {
+  const Tensor floats = Tensor::Of<float>({4}, {0.6048455f, 0.1f, 1e20f, -3});
+  EXPECT_TRUE(Close(CastTo(floats, DType::kString),
+                    Tensor::Of<std::string>({4}, {"0.6048455", "0.1", "1e+20", "-3"}), Exact()));
+  const Tensor doubles = Tensor::Of<double>({2}, {0.1, 1.0 / 3});
+  EXPECT_TRUE(Close(CastTo(doubles, DType::kString),
+                    Tensor::Of<std::string>({2}, {"0.1", "0.3333333333333333"}), Exact()));
+}
+
 TEST(Cast, TextBecomesNumbers) {
   const Tensor text =
       Tensor::Of<std::string>({7}, {"3.14", "1000", "1e-5", "1E8", "nan", "+INF", "-inf"});
