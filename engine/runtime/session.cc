@@ -87,8 +87,8 @@ Status Session::CheckBytes(const plan::ShapePlan& shape_plan, int64_t parts) con
                            options_.max_run_bytes);
 }
 
-// Runs the plan once. An output that is no tensor yet becomes what the run computes: its size depends
-// on data.
+// Runs the plan once. An output that is no tensor yet becomes what the run computes: its size
+// depends on data.
 Status Session::RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
                         std::span<Tensor> outputs, const std::function<bool()>& stopped) const {
   ASSIGN_OR_RETURN(ArenaPool::Lease arena, arenas_.Take(shape_plan.arena_bytes));
