@@ -83,7 +83,7 @@ Tensor Converted(const Tensor& tensor, kernels::LayoutDirection direction) {
 graph::Node NodeOf(const BoundCall& call, size_t inputs) {
   graph::Node node;
   node.op_type = call.op_type;
-  node.opset = 17;
+  node.opset = call.opset;
   node.attributes = call.attributes;
   node.outputs = {100};
   const size_t own = std::min(inputs, call.epilogue.empty() ? inputs : size_t(call.own_inputs));

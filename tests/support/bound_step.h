@@ -16,6 +16,7 @@ enum ChannelsLastPorts { kNoPort = 0, kInputZero = 1, kOutput = 2, kOperands = 4
 
 struct BoundCall {
   std::string op_type;
+  int opset = 17;
   graph::Attributes attributes;
   Shape out;
   int constant_port = -1;  // its tensor is there while binding only; packed exactly once

@@ -1,33 +1,22 @@
 #include "engine/kernels/elementwise/batch_norm.h"
 
+#include "engine/kernels/compute_type.h"
+
 namespace tandem::kernels {
 namespace {
 
 template <typename T>
-auto Load(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return value;
-  } else {
-    return ToFloat(value);
-  }
-}
-
-template <typename T>
 void Row(const RowArgs& args, const RowParams&) {
-  using A = decltype(Load(T{}));
+  using A = ComputeType<T>;
   const T* x = static_cast<const T*>(args.operands[0]);
   const A* mean = static_cast<const A*>(args.operands[1]);
   const A* factor = static_cast<const A*>(args.operands[2]);
   const A* shift = static_cast<const A*>(args.operands[3]);
   T* y = static_cast<T*>(args.output);
   for (int64_t i = 0; i < args.n; ++i) {
-    const A centred = Load(x[i * args.steps[0]]) - mean[i * args.steps[1]];
+    const A centred = ToCompute(x[i * args.steps[0]]) - mean[i * args.steps[1]];
     const A value = centred * factor[i * args.steps[2]] + shift[i * args.steps[3]];
-    if constexpr (std::is_floating_point_v<T>) {
-      y[i] = value;
-    } else {
-      y[i] = FromFloat<T>(value);
-    }
+    y[i] = FromCompute<T>(value);
   }
 }
 

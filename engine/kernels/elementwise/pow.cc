@@ -2,21 +2,12 @@
 #include <cmath>
 #include <concepts>
 
+#include "engine/kernels/compute_type.h"
 #include "engine/kernels/elementwise/binary.h"
 #include "engine/kernels/elementwise/integer.h"
 
 namespace tandem::kernels {
 namespace {
-
-// Elements as they are computed with: 16-bit floating types as float.
-template <typename T>
-auto Load(T value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
-    return ToFloat(value);
-  } else {
-    return value;
-  }
-}
 
 template <typename T>
 T IntegerPower(T base, auto exponent) {
@@ -45,11 +36,11 @@ T FloatPower(T base, auto exponent) {
 template <typename T, typename E>
 T Power(T base, E exponent) {
   if constexpr (std::integral<T>) {
-    return IntegerPower(base, Load(exponent));
+    return IntegerPower(base, ToCompute(exponent));
   } else if constexpr (std::floating_point<T>) {
-    return FloatPower(base, Load(exponent));
+    return FloatPower(base, ToCompute(exponent));
   } else {
-    return FromFloat<T>(FloatPower(ToFloat(base), Load(exponent)));
+    return FromFloat<T>(FloatPower(ToFloat(base), ToCompute(exponent)));
   }
 }
 

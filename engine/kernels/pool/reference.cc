@@ -4,37 +4,11 @@
 #include <type_traits>
 
 #include "engine/base/check.h"
+#include "engine/kernels/compute_type.h"
 #include "engine/kernels/pool/pool.h"
 
 namespace tandem::kernels {
 namespace {
-
-template <typename T>
-constexpr bool kHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-
-// What sums and maxima of T are held in.
-template <typename T>
-using Accumulator = std::conditional_t<kHalf<T>, float, T>;
-
-template <typename T>
-Accumulator<T> Load(T value) {
-  if constexpr (kHalf<T>) {
-    return ToFloat(value);
-  } else {
-    return value;
-  }
-}
-
-template <typename T>
-T Store(Accumulator<T> value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return ToFloat16(value);
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return ToBfloat16(value);
-  } else {
-    return value;
-  }
-}
 
 // One output element: its taps on the three axes and the channel's first element.
 struct Window {
@@ -77,15 +51,15 @@ void ForEachTap(const Pool& pool, const Window& window, const Tap& tap, const Ro
 }
 
 template <typename T>
-Accumulator<T> Lowest() {
-  using A = Accumulator<T>;
+ComputeType<T> Lowest() {
+  using A = ComputeType<T>;
   if constexpr (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
   return std::numeric_limits<A>::lowest();
 }
 
 template <typename T>
 struct Maximum {
-  Accumulator<T> value = Lowest<T>();
+  ComputeType<T> value = Lowest<T>();
   int64_t place = 0;
 };
 
@@ -96,7 +70,7 @@ Maximum<T> MaximumOf(const Pool& pool, const Window& window, const T* in) {
   ForEachTap(
       pool, window,
       [&](int64_t place) {
-        const Accumulator<T> x = Load(in[place * pool.in.spatial]);
+        const ComputeType<T> x = ToCompute(in[place * pool.in.spatial]);
         const bool better = x > best.value || x != x;
         if (better) best.value = x;
         if (better || first) best.place = place;
@@ -115,14 +89,14 @@ A PowerOf(A x, int64_t p) {
 }
 
 template <typename T>
-Accumulator<T> SumOf(const Pool& pool, const Window& window, const T* in) {
-  using A = Accumulator<T>;
+ComputeType<T> SumOf(const Pool& pool, const Window& window, const T* in) {
+  using A = ComputeType<T>;
   A sum = 0;
   A row_sum = 0;
   ForEachTap(
       pool, window,
       [&](int64_t place) {
-        const A x = Load(in[place * pool.in.spatial]);
+        const A x = ToCompute(in[place * pool.in.spatial]);
         row_sum += pool.kind == PoolKind::kLp ? PowerOf(x, pool.p) : x;
       },
       [&] {
@@ -167,12 +141,12 @@ void PoolChannel(const Pool& pool, const PoolBuffers& buffers, int64_t item, int
       if constexpr (std::is_integral_v<T>) {
         CHECK(false, "only maxima of integers");
       } else {
-        result = Store<T>(SumOf(pool, window, in));
+        result = FromCompute<T>(SumOf(pool, window, in));
       }
       continue;
     }
     const Maximum<T> best = MaximumOf(pool, window, in);
-    result = Store<T>(best.value);
+    result = FromCompute<T>(best.value);
     if (buffers.order != IndexOrder::kNone) {
       buffers.indices[plane * pool.out_spatial() + o] =
           plane * pool.in_spatial() + IndexOf(pool, buffers.order, best.place);

@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"
 // After it.
 #include "engine/kernels/reduce/driver.h"
+#include "engine/kernels/reduce/sum-inl.h"
 #include "engine/kernels/simd.h"
 #include "hwy/highway.h"
 
@@ -18,9 +19,6 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Wide = hn::ScalableTag<double>;
-using Narrow = hn::Rebind<float, Wide>;  // as many lanes
-using WideV = hn::Vec<Wide>;
 constexpr size_t kBufferLanes = HWY_MAX_BYTES / sizeof(float);
 
 // Sums of f(x) in double.
@@ -35,56 +33,24 @@ struct SumOf {
 
   template <int kPass>
   static void Row(State& state, const float* x, int64_t n) {
-    const Wide d;
-    const Narrow dn;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    // Four sums hide the latency of the addition.
-    WideV sum0 = hn::Zero(d);
-    WideV sum1 = hn::Zero(d);
-    WideV sum2 = hn::Zero(d);
-    WideV sum3 = hn::Zero(d);
-    int64_t i = 0;
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      sum0 = hn::Add(sum0, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i))));
-      sum1 = hn::Add(sum1, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + lanes))));
-      sum2 = hn::Add(sum2, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + 2 * lanes))));
-      sum3 = hn::Add(sum3, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i + 3 * lanes))));
-    }
-    for (; i + lanes <= n; i += lanes) {
-      sum0 = hn::Add(sum0, Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i))));
-    }
-    double total =
-        hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
-    for (; i < n; ++i) total += Map::One(x[i]);
-    state += total;
+    state += SumOfRow(x, n, [](WideVec value) HWY_ATTR { return Map::F(value); });
   }
 
   template <int kPass>
   static void Columns(State* states, const float* x, int64_t n) {
-    const Wide d;
-    const Narrow dn;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      const WideV value = Map::F(hn::PromoteTo(d, hn::LoadU(dn, x + i)));
-      hn::StoreU(hn::Add(hn::LoadU(d, states + i), value), d, states + i);
-    }
-    for (; i < n; ++i) states[i] += Map::One(x[i]);
+    AddColumns(states, x, n, [](WideVec value, int64_t) HWY_ATTR { return Map::F(value); });
   }
 };
 
 struct SumMap {
-  static HWY_INLINE WideV F(WideV x) { return x; }
-  static HWY_INLINE double One(double x) { return x; }
+  static HWY_INLINE WideVec F(WideVec x) { return x; }
 };
 struct AbsMap {
-  static HWY_INLINE WideV F(WideV x) { return hn::Abs(x); }
-  static HWY_INLINE double One(double x) { return std::fabs(x); }
+  static HWY_INLINE WideVec F(WideVec x) { return hn::Abs(x); }
 };
 struct SquareMap {
   // The square of a float is exact in double, fused or not.
-  static HWY_INLINE WideV F(WideV x) { return hn::Mul(x, x); }
-  static HWY_INLINE double One(double x) { return x * x; }
+  static HWY_INLINE WideVec F(WideVec x) { return hn::Mul(x, x); }
 };
 
 template <class Map>

@@ -1,46 +1,27 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/kernels/compute_type.h"
 #include "engine/kernels/softmax/softmax.h"
 
 namespace tandem::kernels {
 namespace {
 
-// Elements are computed with as float or double.
-template <typename T>
-auto Load(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return value;
-  } else {
-    return ToFloat(value);
-  }
-}
-template <typename T>
-T Store(float value) {
-  if constexpr (std::is_same_v<T, Float16>) return ToFloat16(value);
-  if constexpr (std::is_same_v<T, Bfloat16>) return ToBfloat16(value);
-  if constexpr (std::is_same_v<T, float>) return value;
-}
-template <typename T>
-T Store(double value) {
-  return value;
-}
-
 // One row: n elements, `step` apart.
 template <typename T, SoftmaxOp kOp>
 void ExponentRow(const T* x, T* y, int64_t n, int64_t step) {
-  using A = decltype(Load(T{}));
-  A max = Load(x[0]);
-  for (int64_t i = 1; i < n; ++i) max = std::max(max, Load(x[i * step]));
+  using A = ComputeType<T>;
+  A max = ToCompute(x[0]);
+  for (int64_t i = 1; i < n; ++i) max = std::max(max, ToCompute(x[i * step]));
   A sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += std::exp(Load(x[i * step]) - max);
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(ToCompute(x[i * step]) - max);
   const A log_sum = std::log(sum);
   for (int64_t i = 0; i < n; ++i) {
-    const A shifted = Load(x[i * step]) - max;
+    const A shifted = ToCompute(x[i * step]) - max;
     if constexpr (kOp == SoftmaxOp::kSoftmax) {
-      y[i * step] = Store<T>(std::exp(shifted) / sum);
+      y[i * step] = FromCompute<T>(std::exp(shifted) / sum);
     } else {
-      y[i * step] = Store<T>(shifted - log_sum);
+      y[i * step] = FromCompute<T>(shifted - log_sum);
     }
   }
 }
@@ -48,15 +29,15 @@ void ExponentRow(const T* x, T* y, int64_t n, int64_t step) {
 template <typename T>
 void HardmaxRow(const T* x, T* y, int64_t n, int64_t step) {
   int64_t best = 0;
-  auto max = Load(x[0]);
+  auto max = ToCompute(x[0]);
   for (int64_t i = 1; i < n && !std::isnan(max); ++i) {
-    const auto value = Load(x[i * step]);
+    const auto value = ToCompute(x[i * step]);
     if (!(value > max) && !std::isnan(value)) continue;
     best = i;
     max = value;
   }
-  using A = decltype(Load(T{}));
-  for (int64_t i = 0; i < n; ++i) y[i * step] = Store<T>(A{i == best ? 1.0f : 0.0f});
+  using A = ComputeType<T>;
+  for (int64_t i = 0; i < n; ++i) y[i * step] = FromCompute<T>(A{i == best ? 1.0f : 0.0f});
 }
 
 template <typename T, SoftmaxOp kOp>
