@@ -10,6 +10,7 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
@@ -50,16 +51,14 @@ void ExpectLrn(const Shape& shape, const Attributes& a) {
   OpCall call{
       .op_type = "LRN",
       .attributes = {{"size", a.size}, {"alpha", a.alpha}, {"beta", a.beta}, {"bias", a.bias}}};
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa > DetectIsa()) break;
+  for (const Isa isa : test::IsaLevels()) {
     call.isa = isa;
     call.threads = 1;
-    const auto y = test::RunOp(call, {x});
-    ASSERT_TRUE(y.ok()) << y.status();
-    EXPECT_TRUE(Close((*y)[0], expected, Ulp(6)))
+    const Tensor y = Apply(call, {x});
+    EXPECT_TRUE(Close(y, expected, Ulp(6)))
         << IsaName(isa) << " size " << a.size << " beta " << a.beta << " " << ToString(shape);
     call.threads = 4;
-    EXPECT_TRUE(Close((*test::RunOp(call, {x}))[0], (*y)[0], Exact()));
+    EXPECT_TRUE(Close(Apply(call, {x}), y, Exact()));
     if (shape.rank() < 3) continue;
     const Tensor last = test::BindAndRun({.op_type = "LRN",
                                           .attributes = call.attributes,
@@ -91,9 +90,8 @@ TEST(Lrn, EveryPowerAndBias) {
 
 TEST(Lrn, DefaultsAreThoseOfTheSpecification) {
   const Tensor x = RandomFloats({1, 5, 4}, 1, -90, 90);
-  const auto y = test::RunOp({.op_type = "LRN", .attributes = {{"size", int64_t{3}}}}, {x});
-  ASSERT_TRUE(y.ok()) << y.status();
-  EXPECT_TRUE(Close((*y)[0], Expected(x, {3}), Ulp(6)));
+  const Tensor y = Apply({.op_type = "LRN", .attributes = {{"size", int64_t{3}}}}, {x});
+  EXPECT_TRUE(Close(y, Expected(x, {3}), Ulp(6)));
 }
 
 TEST(Lrn, RefusesAWindowWithoutChannels) {

@@ -14,6 +14,7 @@
 namespace tandem {
 namespace {
 
+using test::Apply;
 using test::Close;
 using test::Exact;
 using test::OpCall;
@@ -21,15 +22,7 @@ using test::RandomFloats;
 using test::RunOp;
 using test::Ulp;
 
-std::vector<Isa> Levels() {
-  std::vector<Isa> levels;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) levels.push_back(isa);
-  }
-  return levels;
-}
-
-std::vector<Tensor> Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> AllOutputs(const OpCall& call, const std::vector<Tensor>& inputs) {
   auto result = RunOp(call, inputs);
   EXPECT_TRUE(result.ok()) << call.op_type << ": " << result.status();
   return result.ok() ? *std::move(result) : std::vector<Tensor>(3);
@@ -50,7 +43,7 @@ Tensor Floats(const Shape& shape, const std::vector<double>& values) {
 }
 
 Tensor Cast(const Tensor& x, DType dtype) {
-  return Apply({.op_type = "Cast", .attributes = {{"to", static_cast<int64_t>(dtype)}}}, {x})[0];
+  return Apply({.op_type = "Cast", .attributes = {{"to", static_cast<int64_t>(dtype)}}}, {x});
 }
 
 // Element i of a native tensor of `shape`: its index along each axis.
@@ -112,14 +105,14 @@ void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string&
 
 // Checks one call at every level and with several threads against `expected`.
 void ExpectEverywhere(OpCall call, const std::vector<Tensor>& inputs, const Tensor& expected) {
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     call.isa = isa;
     call.threads = 1;
-    const Tensor y = Apply(call, inputs)[0];
+    const Tensor y = Apply(call, inputs);
     ExpectNear(y, expected,
                fmt::format("{} {} {}", call.op_type, ToString(y.shape()), IsaName(isa)));
     call.threads = 4;
-    EXPECT_TRUE(Close(Apply(call, inputs)[0], y, Exact()));
+    EXPECT_TRUE(Close(Apply(call, inputs), y, Exact()));
   }
 }
 
@@ -205,21 +198,22 @@ TEST(LayerNormalization, MeanAndInverseDeviationAreOutputsInTheStashType) {
     means.push_back(m.mean);
     inverses.push_back(1 / std::sqrt(m.centred / m.count + double{1e-5f}));
   }
-  for (const Isa isa : Levels()) {
-    const auto out = Apply({.op_type = "LayerNormalization", .outputs = 3, .isa = isa}, {x, scale});
+  for (const Isa isa : test::IsaLevels()) {
+    const auto out =
+        AllOutputs({.op_type = "LayerNormalization", .outputs = 3, .isa = isa}, {x, scale});
     EXPECT_TRUE(Close(out[1], Floats({4, 3, 1}, means), Ulp(1)));
     EXPECT_TRUE(Close(out[2], Floats({4, 3, 1}, inverses), Ulp(1)));
     const OpCall narrow{.op_type = "LayerNormalization",
                         .attributes = {{"stash_type", int64_t{16}}},
                         .outputs = 3,
                         .isa = isa};
-    const auto rounded = Apply(narrow, {x, scale});
+    const auto rounded = AllOutputs(narrow, {x, scale});
     EXPECT_TRUE(Close(rounded[0], out[0], Exact()));
     EXPECT_TRUE(Close(rounded[1], Cast(out[1], DType::kBfloat16), Exact()));
     EXPECT_TRUE(Close(rounded[2], Cast(out[2], DType::kBfloat16), Exact()));
   }
   const auto simplified =
-      Apply({.op_type = "SimplifiedLayerNormalization", .outputs = 2}, {x, scale});
+      AllOutputs({.op_type = "SimplifiedLayerNormalization", .outputs = 2}, {x, scale});
   EXPECT_EQ(simplified[1].shape(), (Shape{4, 3, 1}));
 }
 
@@ -241,11 +235,11 @@ TEST(LayerNormalization, ElementsOf64And16Bits) {
   const Tensor scale = RandomFloats({37}, 9);
   const Tensor bias = RandomFloats({37}, 10);
   const OpCall call{.op_type = "LayerNormalization", .outputs = 3};
-  const auto wide = Apply(
+  const auto wide = AllOutputs(
       call, {Cast(x, DType::kDouble), Cast(scale, DType::kDouble), Cast(bias, DType::kDouble)});
   ASSERT_EQ(wide[0].dtype(), DType::kDouble);
   ASSERT_EQ(wide[1].dtype(), DType::kFloat);
-  ExpectNear(Apply(call, {x, scale, bias})[0], Cast(wide[0], DType::kFloat), "float64");
+  ExpectNear(Apply(call, {x, scale, bias}), Cast(wide[0], DType::kFloat), "float64");
   for (const DType half : {DType::kFloat16, DType::kBfloat16}) {
     std::vector<Tensor> narrow, rounded;
     for (const Tensor& input : {x, scale, bias}) {
@@ -254,8 +248,8 @@ TEST(LayerNormalization, ElementsOf64And16Bits) {
     }
     OpCall reference = call;
     reference.isa = Isa::kReference;
-    const auto out = Apply(call, narrow);
-    const auto expected = Apply(reference, rounded);
+    const auto out = AllOutputs(call, narrow);
+    const auto expected = AllOutputs(reference, rounded);
     EXPECT_TRUE(Close(out[0], Cast(expected[0], half), Exact())) << DTypeName(half);
     EXPECT_TRUE(Close(out[1], expected[1], Exact()));
   }
@@ -266,10 +260,10 @@ TEST(RMSNormalization, AnswersInTheTypeOfItsScale) {
   const Tensor scale = RandomFloats({9}, 9);
   const OpCall call{.op_type = "RMSNormalization", .opset = 23};
   const Tensor half = Cast(x, DType::kFloat16);
-  const Tensor y = Apply(call, {half, scale})[0];
+  const Tensor y = Apply(call, {half, scale});
   ASSERT_EQ(y.dtype(), DType::kFloat);
-  ExpectNear(y, Apply(call, {Cast(half, DType::kFloat), scale})[0], "float16 to float");
-  EXPECT_EQ(Apply(call, {x, Cast(scale, DType::kDouble)})[0].dtype(), DType::kDouble);
+  ExpectNear(y, Apply(call, {Cast(half, DType::kFloat), scale}), "float16 to float");
+  EXPECT_EQ(Apply(call, {x, Cast(scale, DType::kDouble)}).dtype(), DType::kDouble);
 }
 
 TEST(LayerNormalization, RefusesWhatItCannotMean) {
@@ -319,7 +313,7 @@ void ExpectInBothLayouts(const OpCall& call, const std::vector<Tensor>& inputs,
                          const Tensor& expected) {
   ExpectEverywhere(call, inputs, expected);
   if (inputs[0].shape().rank() < 3) return;
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Tensor y = test::BindAndRun({.op_type = call.op_type,
                                        .opset = call.opset,
                                        .attributes = call.attributes,
@@ -441,9 +435,9 @@ TEST(LpNormalization, BothNormsAlongEveryAxisInEveryLayout) {
 TEST(LpNormalization, ANormOfZeroGivesZero) {
   const Tensor x = Tensor::Of<float>({2, 2}, {0, 0, 3, 4});
   for (const int64_t p : {1, 2}) {
-    for (const Isa isa : Levels()) {
+    for (const Isa isa : test::IsaLevels()) {
       const OpCall call{.op_type = "LpNormalization", .attributes = {{"p", p}}, .isa = isa};
-      const Tensor y = Apply(call, {x})[0];
+      const Tensor y = Apply(call, {x});
       EXPECT_EQ(y.data<float>()[0], 0);
       EXPECT_EQ(y.data<float>()[1], 0);
       EXPECT_TRUE(std::isfinite(y.data<float>()[2]));
@@ -468,11 +462,10 @@ TEST(Normalization, TheBitsOfAnItemDependOnNothingElse) {
   for (const auto& [call, parameters] : calls) {
     std::vector<Tensor> inputs = parameters;
     inputs.insert(inputs.begin(), x);
-    const Tensor whole = Apply(call, inputs)[0];
+    const Tensor whole = Apply(call, inputs);
     for (int64_t item = 0; item < 3; ++item) {
       inputs[0] = x.Rows(item, item + 1);
-      EXPECT_TRUE(Close(Apply(call, inputs)[0], whole.Rows(item, item + 1), Exact()))
-          << call.op_type;
+      EXPECT_TRUE(Close(Apply(call, inputs), whole.Rows(item, item + 1), Exact())) << call.op_type;
     }
   }
 }
@@ -480,9 +473,9 @@ TEST(Normalization, TheBitsOfAnItemDependOnNothingElse) {
 TEST(Normalization, NaNStaysInItsSet) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Tensor::Of<float>({2, 2}, {nan, 1, 2, 3});
-  for (const Isa isa : Levels()) {
+  for (const Isa isa : test::IsaLevels()) {
     const Tensor y =
-        Apply({.op_type = "LayerNormalization", .isa = isa}, {x, Tensor::Of<float>({1}, {1})})[0];
+        Apply({.op_type = "LayerNormalization", .isa = isa}, {x, Tensor::Of<float>({1}, {1})});
     EXPECT_TRUE(std::isnan(y.data<float>()[0]) && std::isnan(y.data<float>()[1]));
     EXPECT_TRUE(std::isfinite(y.data<float>()[2]) && std::isfinite(y.data<float>()[3]));
   }
