@@ -80,6 +80,8 @@ std::optional<graph::Patch> FoldConstants(const graph::Graph&, graph::NodeId, Pa
 std::optional<graph::Patch> DropIdentity(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> DropNoop(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FoldBatchNorm(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseGelu(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);
 

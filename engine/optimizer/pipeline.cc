@@ -1,6 +1,6 @@
 // The pipeline, in order. Constants come first so that the patterns behind find them; batch
-// normalizations are folded before their lowering could take them apart; fusion into kernels is
-// last, when nothing else wants to see the nodes.
+// normalizations are folded, and formulas that exporters write out are recognised, before lowering
+// could take them apart; fusion into kernels is last, when nothing else wants to see the nodes.
 #include <array>
 
 #include "engine/optimizer/pass.h"
@@ -8,11 +8,13 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 6> kPasses = {{
+  static constexpr std::array<Pass, 8> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "drop_identity", .run = DropIdentity},
       {.name = "drop_noop", .run = DropNoop},
       {.name = "fold_batch_norm", .run = FoldBatchNorm},
+      {.name = "fuse_swish", .run = FuseSwish},
+      {.name = "fuse_gelu", .run = FuseGelu},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
   }};

@@ -1,19 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/graph/dump.h"
-#include "engine/optimizer/optimizer.h"
+#include "tests/engine/optimizer/pass_testing.h"
 #include "tests/support/compare.h"
-#include "tests/support/interpreter.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::optimizer::test {
 namespace {
 
-using tandem::test::Close;
 using tandem::test::GraphBuilder;
-using tandem::test::Interpret;
 using tandem::test::RandomFloats;
 using tandem::test::Reduction;
 using testing::HasSubstr;
@@ -41,38 +37,8 @@ struct Builder : GraphBuilder {
   }
 };
 
-struct Result {
-  graph::Graph graph;
-  OptimizeReport report;
-  bool unchanged = false;
-};
-
-// Optimizes with this pass alone and checks that the outputs keep their names and values.
-Result OptimizeAndCompare(GraphBuilder& builder, OptimizeOptions options = {}) {
-  Result result{builder.Build(), {}, false};
-  for (const std::string& name : PassNames()) {
-    if (name != "fold_batch_norm") options.disabled_passes.insert(name);
-  }
-  const std::string dump = graph::Dump(result.graph);
-  tandem::test::NamedTensors inputs;
-  for (const graph::ValueId id : result.graph.inputs()) {
-    const graph::Value& value = result.graph.value(id);
-    inputs[value.name] = RandomFloats(*graph::ToShape(*value.type.dims), 9);
-  }
-  const auto before = Interpret(result.graph, inputs);
-  const auto report = Optimize(result.graph, builder.constants(), options);
-  EXPECT_TRUE(report.ok()) << Message(report.status());
-  const auto after = Interpret(result.graph, inputs);
-  EXPECT_TRUE(before.ok() && after.ok());
-  if (!before.ok() || !after.ok() || !report.ok()) return result;
-  EXPECT_EQ(before->size(), after->size());
-  for (const auto& [name, tensor] : *before) {
-    EXPECT_TRUE(after->contains(name) && Close(after->at(name), tensor, Reduction(kIn * 9)))
-        << name;
-  }
-  result.report = *report;
-  result.unchanged = graph::Dump(result.graph) == dump;
-  return result;
+PassOutcome OptimizeAndCompare(GraphBuilder& builder, OptimizeOptions options = {}) {
+  return RunPass("fold_batch_norm", builder, Reduction(kIn * 9), std::move(options));
 }
 
 TEST(FoldBatchNorm, TheNormalizationGoesIntoTheConvolution) {
@@ -83,7 +49,7 @@ TEST(FoldBatchNorm, TheNormalizationGoesIntoTheConvolution) {
     builder.Node("Conv", inputs, {"h"}, {}, "conv");
     builder.Norm("a", "h", "y");
     builder.Output("y");
-    const Result result = OptimizeAndCompare(builder);
+    const PassOutcome result = OptimizeAndCompare(builder);
     ASSERT_EQ(result.graph.order().size(), 1u);
     EXPECT_EQ(result.graph.node(result.graph.order()[0]).origin, "conv + norm_a");
     EXPECT_EQ(result.report.folded_nodes, 1);
@@ -122,7 +88,7 @@ TEST(FoldBatchNorm, AResultThatIsAGraphOutputStopsIt) {
   builder.Node("Conv", {"x", "W"}, {"h"});
   builder.Norm("a", "h", "y");
   builder.Output("y").Output("h");
-  const Result result = OptimizeAndCompare(builder);
+  const PassOutcome result = OptimizeAndCompare(builder);
   EXPECT_TRUE(result.unchanged);
   ASSERT_EQ(result.report.declines.size(), 1u);
   EXPECT_THAT(result.report.declines[0].rule, HasSubstr("graph output"));
@@ -148,7 +114,7 @@ TEST(FoldBatchNorm, ConstantsThatAreNoneStopIt) {
     builder.Node("BatchNormalization", {"h", pick("a_scale"), "a_bias", "a_mean", pick("a_var")},
                  {"y"}, {{"epsilon", 2.0F}});
     builder.Output("y");
-    const Result result = OptimizeAndCompare(builder);
+    const PassOutcome result = OptimizeAndCompare(builder);
     EXPECT_TRUE(result.unchanged) << name;
     ASSERT_EQ(result.report.declines.size(), 1u);
     EXPECT_THAT(result.report.declines[0].rule, HasSubstr("constant")) << name;
@@ -163,7 +129,7 @@ TEST(FoldBatchNorm, TheBudgetOfFoldingHolds) {
     builder.Output("y").Output("W");  // the source is not freed
     OptimizeOptions options;
     options.fold.growth_bytes = (kOut * kIn * 9 + kOut) * sizeof(float) - below;
-    const Result result = OptimizeAndCompare(builder, options);
+    const PassOutcome result = OptimizeAndCompare(builder, options);
     EXPECT_EQ(result.unchanged, below == 1);
     if (below == 0) continue;
     ASSERT_EQ(result.report.declines.size(), 1u);

@@ -1,0 +1,118 @@
+#include "engine/optimizer/match.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/optimizer/rewrite.h"
+
+namespace tandem::optimizer {
+namespace {
+
+using graph::kNoNode;
+using graph::kNoValue;
+using graph::NodeId;
+using graph::ValueId;
+
+// Products of more nodes are no formula that anybody recognises.
+constexpr size_t kMaxProductNodes = 8;
+
+bool IsOp(const graph::Node& node, std::string_view op) {
+  return node.domain.empty() && node.op_type == op && node.epilogue.empty();
+}
+
+// Multiplies `product` by `id`, which has no other reader unless it is the root.
+void Multiply(const graph::Graph& graph, ValueId id, const OptimizeOptions& options,
+              Product& product) {
+  const bool is_root = product.nodes.empty() && product.factors.empty();
+  NodeId maker = Maker(graph, id, "Mul");
+  if (maker == kNoNode) maker = Maker(graph, id, "Div");
+  const bool opens = maker != kNoNode && (is_root || SoleReader(graph, id)) &&
+                     product.nodes.size() < kMaxProductNodes;
+  if (!opens) {
+    product.factors.push_back(id);
+    return;
+  }
+  const graph::Node& node = graph.node(maker);
+  const bool divides = node.op_type == "Div";
+  const std::optional<ScalarOperand> scaled = WithScalar(graph, node, options);
+  if (divides && (!scaled || scaled->port != 1)) {
+    product.factors.push_back(id);
+    return;
+  }
+  product.nodes.push_back(maker);
+  if (scaled) {
+    product.scale = divides ? product.scale / scaled->scalar : product.scale * scaled->scalar;
+    Multiply(graph, scaled->other, options, product);
+    return;
+  }
+  for (const ValueId input : node.inputs) Multiply(graph, input, options, product);
+}
+
+}  // namespace
+
+NodeId Maker(const graph::Graph& graph, ValueId id, std::string_view op) {
+  if (id == kNoValue) return kNoNode;
+  const graph::Value& value = graph.value(id);
+  if (value.def == kNoNode || value.def_port != 0) return kNoNode;
+  return IsOp(graph.node(value.def), op) ? value.def : kNoNode;
+}
+
+std::optional<double> Scalar(const graph::Graph& graph, ValueId id, size_t max_rank,
+                             const OptimizeOptions& options) {
+  if (id == kNoValue) return std::nullopt;
+  const graph::Value& value = graph.value(id);
+  if (value.constant == nullptr || (value.is_input && options.overridable_inputs)) {
+    return std::nullopt;
+  }
+  const TensorView& view = value.constant->view();
+  if (view.dtype() != DType::kFloat || view.elements() != 1 ||
+      static_cast<size_t>(view.shape().rank()) > max_rank) {
+    return std::nullopt;
+  }
+  return view.data<float>()[0];
+}
+
+std::optional<ScalarOperand> WithScalar(const graph::Graph& graph, const graph::Node& node,
+                                        const OptimizeOptions& options) {
+  if (node.inputs.size() != 2) return std::nullopt;
+  for (const int port : {1, 0}) {
+    const ValueId other = node.inputs[static_cast<size_t>(1 - port)];
+    if (other == kNoValue || !graph.value(other).type.dims) continue;
+    const size_t rank = graph.value(other).type.dims->size();
+    const std::optional<double> scalar =
+        Scalar(graph, node.inputs[static_cast<size_t>(port)], rank, options);
+    if (scalar) return ScalarOperand{*scalar, other, port};
+  }
+  return std::nullopt;
+}
+
+Product ProductOf(const graph::Graph& graph, ValueId id, const OptimizeOptions& options) {
+  Product product;
+  Multiply(graph, id, options, product);
+  return product;
+}
+
+bool IsAbout(double value, double expected) {
+  return std::abs(value - expected) <= 1e-5 * std::abs(expected);
+}
+
+bool SameExtents(const graph::Graph& graph, ValueId id, ValueId other) {
+  const auto& a = graph.value(id).type.dims;
+  const auto& b = graph.value(other).type.dims;
+  return a && b && SameDims(*a, *b);
+}
+
+bool AreReadInsideOnly(const graph::Graph& graph, const std::vector<NodeId>& nodes, NodeId root) {
+  return std::ranges::all_of(nodes, [&](NodeId id) {
+    if (id == root) return true;
+    return std::ranges::all_of(graph.node(id).outputs, [&](ValueId output) {
+      if (output == kNoValue) return true;
+      const graph::Value& value = graph.value(output);
+      return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const graph::Use& use) {
+               return std::ranges::find(nodes, use.node) != nodes.end();
+             });
+    });
+  });
+}
+
+}  // namespace tandem::optimizer

@@ -1,0 +1,24 @@
+// One pass alone on a graph, with the graph's answers before and after.
+#pragma once
+
+#include <string_view>
+
+#include "engine/graph/graph.h"
+#include "engine/optimizer/optimizer.h"
+#include "tests/support/compare.h"
+#include "tests/support/op_runner.h"
+
+namespace tandem::optimizer::test {
+
+struct PassOutcome {
+  graph::Graph graph;
+  OptimizeReport report;
+  bool unchanged = false;
+};
+
+// Runs the pass of this name alone and expects the outputs to keep their names and, within
+// `tolerance`, their values for random floats in [-3, 3) at every input, whose extents are numbers.
+PassOutcome RunPass(std::string_view pass, tandem::test::GraphBuilder& builder,
+                    tandem::test::Tolerance tolerance, OptimizeOptions options = {});
+
+}  // namespace tandem::optimizer::test
