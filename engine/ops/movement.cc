@@ -1,5 +1,7 @@
 #include "engine/ops/movement.h"
 
+#include "engine/kernels/elementwise/cast.h"
+
 namespace tandem::ops {
 namespace {
 
@@ -78,6 +80,14 @@ void CopyStrings(const Region& region, const std::string* in, std::string* out) 
   });
 }
 
+void Convert(const TensorView& view, DType to, void* out) {
+  const kernels::RowFunction row = kernels::FindCast(view.dtype(), to);
+  CHECK(row != nullptr, "no conversion from {} to {}", DTypeName(view.dtype()), DTypeName(to));
+  const void* operand = view.raw();
+  const int64_t step = 1;
+  row({&operand, &step, 1, out, view.elements()}, {});
+}
+
 }  // namespace
 
 Status CheckMovable(DType dtype) {
@@ -113,12 +123,39 @@ kernels::StridedAxes MakeAxes(std::span<const int64_t> extents, std::span<const 
 }
 
 std::vector<int64_t> ReadIntegers(const TensorView& view) {
-  if (view.dtype() == DType::kInt32) {
-    const auto span = view.span<int32_t>();
-    return {span.begin(), span.end()};
+  std::vector<int64_t> integers(static_cast<size_t>(view.elements()));
+  Convert(view, DType::kInt64, integers.data());
+  return integers;
+}
+
+int64_t ReadInteger(const TensorView& view) {
+  CHECK(view.elements() == 1, "{} elements where one is read", view.elements());
+  int64_t value = 0;
+  Convert(view, DType::kInt64, &value);
+  return value;
+}
+
+double ReadNumber(const TensorView& view) {
+  CHECK(view.elements() == 1, "{} elements where one is read", view.elements());
+  double value = 0;
+  Convert(view, DType::kDouble, &value);
+  return value;
+}
+
+StatusOr<Tensor> Converted(const TensorView& view, DType to) {
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(to, view.shape()));
+  Convert(view, to, tensor.mutable_view().mutable_raw());
+  return tensor;
+}
+
+int64_t OffsetOf(int64_t index, std::span<const int64_t> extents,
+                 std::span<const int64_t> strides) {
+  int64_t offset = 0;
+  for (size_t k = extents.size(); k-- > 0;) {
+    offset += index % extents[k] * strides[k];
+    index /= extents[k];
   }
-  const auto span = view.span<int64_t>();
-  return {span.begin(), span.end()};
+  return offset;
 }
 
 StatusOr<int64_t> CheckIndex(int64_t index, int64_t extent, std::string_view what) {

@@ -32,14 +32,23 @@ void Fill(const TensorView& value, const MutableTensorView& out, const Parallel&
 kernels::StridedAxes MakeAxes(std::span<const int64_t> extents, std::span<const int64_t> in_strides,
                               std::span<const int64_t> out_strides);
 
-// An int32 or int64 tensor as int64; what indices, axes and extents come as.
+// A tensor of numbers or bools as int64, floats truncated; what indices, axes and extents come as.
 std::vector<int64_t> ReadIntegers(const TensorView& view);
+// The same of one element, or as floating point; CHECKs that there is one.
+int64_t ReadInteger(const TensorView& view);
+double ReadNumber(const TensorView& view);
+// The elements of `view` converted as Cast does; both types are numbers or bool.
+StatusOr<Tensor> Converted(const TensorView& view, DType to);
 // A range check before an index is used: in [0, extent) after adding `extent` to a negative one.
 // InvalidArgument names the index, its range and `what` ("index 3 of 'indices'").
 StatusOr<int64_t> CheckIndex(int64_t index, int64_t extent, std::string_view what);
 // All elements of `view` through CheckIndex.
 StatusOr<std::vector<int64_t>> ReadIndices(const TensorView& view, int64_t extent,
                                            std::string_view what);
+
+// Elements before the element at place `index` of a region: `index` counts through `extents` in
+// row-major order, `strides` are the distances of neighbours.
+int64_t OffsetOf(int64_t index, std::span<const int64_t> extents, std::span<const int64_t> strides);
 
 // A step made of a function that writes the outputs it is handed, one view per output port
 // (undefined where omitted). Outputs whose shape the plan could not know are inferred from the

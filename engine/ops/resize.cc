@@ -66,20 +66,6 @@ ResizeScale ScaleOf(int64_t in, int64_t out, float scale) {
   return {scale, 1, true};
 }
 
-std::vector<double> ReadFloats(const TensorView& view) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < view.elements(); ++i) {
-    if (view.dtype() == DType::kDouble) {
-      values.push_back(view.data<double>()[i]);
-    } else if (view.dtype() == DType::kFloat16) {
-      values.push_back(ToFloat(view.data<Float16>()[i]));
-    } else {
-      values.push_back(view.data<float>()[i]);
-    }
-  }
-  return values;
-}
-
 class Resize final : public Operator {
  public:
   static std::shared_ptr<const Operator> Parse(NodeReader& reader);
@@ -462,8 +448,10 @@ StatusOr<std::vector<ResizeExtent>> Resize::Extents(const StepContext& run,
     named.push_back(in[axes[i]]);
     sizes.push_back((*request.sizes)[i].number());
   }
-  std::vector<double> roi;
-  if (CropsRegion()) roi = ReadFloats(run.input(ports_.roi));
+  Tensor roi;
+  if (CropsRegion()) {
+    ASSIGN_OR_RETURN(roi, Converted(run.input(ports_.roi), DType::kDouble));
+  }
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeExtent& extent = extents[static_cast<size_t>(axes[i])];
     if (request.scales) {
@@ -473,9 +461,9 @@ StatusOr<std::vector<ResizeExtent>> Resize::Extents(const StepContext& run,
     } else {
       extent.scale = CommonScale(named, sizes);
     }
-    if (roi.empty()) continue;
-    extent.roi_begin = roi[i];
-    extent.roi_end = roi[i + axes.size()];
+    if (!roi.valid()) continue;
+    extent.roi_begin = roi.data<double>()[i];
+    extent.roi_end = roi.data<double>()[i + axes.size()];
   }
   return extents;
 }
@@ -506,18 +494,11 @@ Status Resize::Run(StepContext& run, Isa isa, const MutableTensorView& out) cons
 Status Resize::RunNearest(const StepContext& run, const kernels::ResizePlan& plan,
                           const MutableTensorView& out) const {
   const TensorView& x = run.input(0);
-  ASSIGN_OR_RETURN(const Tensor value, Tensor::Allocate(x.dtype(), Shape()));
-  if (plan.extrapolates()) {
-    const void* operand = &extrapolation_;
-    const int64_t step = 0;
-    kernels::FindCast(DType::kFloat, x.dtype())({.operands = &operand,
-                                                 .steps = &step,
-                                                 .count = 1,
-                                                 .output = value.mutable_view().mutable_raw(),
-                                                 .n = 1},
-                                                {});
-  }
-  WithElement(x.dtype(), [&](auto element) {
+  const DType dtype = x.dtype();
+  const Tensor wanted = Tensor::Scalar(extrapolation_);
+  ASSIGN_OR_RETURN(const Tensor value, plan.extrapolates() ? Converted(wanted.view(), dtype)
+                                                           : Tensor::Allocate(dtype, Shape()));
+  WithElement(dtype, [&](auto element) {
     using T = decltype(element);
     kernels::ResizeNearest(plan, static_cast<const T*>(x.raw()), static_cast<T*>(out.mutable_raw()),
                            *static_cast<const T*>(value.view().raw()), run.parallel());
