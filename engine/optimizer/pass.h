@@ -81,6 +81,7 @@ std::optional<graph::Patch> DropIdentity(const graph::Graph&, graph::NodeId, Pas
 std::optional<graph::Patch> DropNoop(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FoldBatchNorm(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseGelu(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseLayerNorm(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);

@@ -8,13 +8,14 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 8> kPasses = {{
+  static constexpr std::array<Pass, 9> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "drop_identity", .run = DropIdentity},
       {.name = "drop_noop", .run = DropNoop},
       {.name = "fold_batch_norm", .run = FoldBatchNorm},
       {.name = "fuse_swish", .run = FuseSwish},
       {.name = "fuse_gelu", .run = FuseGelu},
+      {.name = "fuse_layer_norm", .run = FuseLayerNorm},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
   }};

@@ -1,0 +1,205 @@
+// Layer normalization as exporters write it out:
+//
+//   d = x - ReduceMean(x, axes)      v = ReduceMean(d^2, axes)
+//   y = d / Sqrt(v + epsilon) * scale + bias         -> LayerNormalization(x, scale, bias)
+//
+// where d^2 is Pow(d, 2) or d * d, and d may be computed twice. Source: ONNX operator
+// LayerNormalization; Ba, Kiros and Hinton, Layer Normalization, 2016. Guards: the axes are the
+// last ones and kept; scale and bias have no extents but those axes'; nothing outside reads what is
+// computed on the way.
+#include <algorithm>
+
+#include "engine/optimizer/match.h"
+#include "engine/optimizer/rewrite.h"
+
+namespace tandem::optimizer {
+namespace {
+
+using graph::kNoNode;
+using graph::kNoValue;
+using graph::NodeId;
+using graph::ValueId;
+
+// Walks the formula from its end to x and collects the nodes that compute it, readers first.
+class Matcher {
+ public:
+  Matcher(const graph::Graph& graph, const OptimizeOptions& options)
+      : graph_(graph), options_(options) {}
+
+  // y = d / Sqrt(v + epsilon) * scale + bias.
+  bool Match(ValueId y) {
+    const NodeId add = Maker(graph_, y, "Add");
+    if (add == kNoNode) return false;
+    for (const size_t port : {0, 1}) {
+      nodes_ = {add};
+      bias = graph_.node(add).inputs[1 - port];
+      if (MatchScaled(graph_.node(add).inputs[port])) return true;
+    }
+    return false;
+  }
+
+  ValueId x = kNoValue;
+  ValueId scale = kNoValue;
+  ValueId bias = kNoValue;
+  int64_t axis = 0;  // the first of the normalized ones, counted from the end: -1 is the last
+  double epsilon = 0;
+
+  const std::vector<NodeId>& nodes() const { return nodes_; }
+
+ private:
+  bool MatchScaled(ValueId id) {
+    const NodeId mul = Maker(graph_, id, "Mul");
+    if (mul == kNoNode) return false;
+    for (const size_t port : {0, 1}) {
+      nodes_.resize(1);
+      nodes_.push_back(mul);
+      scale = graph_.node(mul).inputs[1 - port];
+      if (MatchNormalized(graph_.node(mul).inputs[port])) return true;
+    }
+    return false;
+  }
+
+  // d / Sqrt(v + epsilon)
+  bool MatchNormalized(ValueId id) {
+    const NodeId div = Maker(graph_, id, "Div");
+    if (div == kNoNode) return false;
+    x = kNoValue;
+    axis = 0;
+    nodes_.push_back(div);
+    const ValueId numerator = graph_.node(div).inputs[0];
+    const NodeId root = Maker(graph_, graph_.node(div).inputs[1], "Sqrt");
+    if (root == kNoNode) return false;
+    nodes_.push_back(root);
+    const NodeId sum = Maker(graph_, graph_.node(root).inputs[0], "Add");
+    if (sum == kNoNode) return false;
+    nodes_.push_back(sum);
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum), options_);
+    if (!operands) return false;
+    epsilon = operands->scalar;
+    const ValueId squares = MeanArgument(operands->other);
+    if (squares == kNoValue) return false;
+    const ValueId deviation = SquareRoot(squares);
+    return deviation != kNoValue && MatchDeviation(deviation) &&
+           (numerator == deviation || MatchDeviation(numerator));
+  }
+
+  // x - ReduceMean(x)
+  bool MatchDeviation(ValueId id) {
+    const NodeId sub = Maker(graph_, id, "Sub");
+    if (sub == kNoNode) return false;
+    nodes_.push_back(sub);
+    const ValueId from = graph_.node(sub).inputs[0];
+    if (x != kNoValue && x != from) return false;
+    x = from;
+    return MeanArgument(graph_.node(sub).inputs[1]) == x;
+  }
+
+  // d, when `id` is d^2.
+  ValueId SquareRoot(ValueId id) {
+    if (const NodeId mul = Maker(graph_, id, "Mul"); mul != kNoNode) {
+      const graph::Node& node = graph_.node(mul);
+      if (node.inputs[0] != node.inputs[1]) return kNoValue;
+      nodes_.push_back(mul);
+      return node.inputs[0];
+    }
+    const NodeId pow = Maker(graph_, id, "Pow");
+    if (pow == kNoNode) return kNoValue;
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(pow), options_);
+    if (!operands || operands->port != 1 || operands->scalar != 2) return kNoValue;
+    nodes_.push_back(pow);
+    return operands->other;
+  }
+
+  // What `id` is the mean of, over the last axes, which are kept; the same ones every time.
+  ValueId MeanArgument(ValueId id) {
+    const NodeId mean = Maker(graph_, id, "ReduceMean");
+    if (mean == kNoNode) return kNoValue;
+    const graph::Node& node = graph_.node(mean);
+    const std::optional<int64_t> first = FirstOfLastAxes(node);
+    if (!first || (axis != 0 && axis != *first)) return kNoValue;
+    axis = *first;
+    std::erase(nodes_, mean);  // two deviations may share their mean: it comes behind both
+    nodes_.push_back(mean);
+    return node.inputs[0];
+  }
+
+  std::optional<int64_t> FirstOfLastAxes(const graph::Node& mean) const {
+    const auto& dims = graph_.value(mean.inputs[0]).type.dims;
+    std::vector<int64_t> axes = AxesOf(mean);
+    if (!dims || axes.empty() || IntAttribute(mean, "keepdims", 1) != 1) return std::nullopt;
+    const auto rank = static_cast<int64_t>(dims->size());
+    for (int64_t& a : axes) a = a < 0 ? a : a - rank;
+    std::ranges::sort(axes);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i] != static_cast<int64_t>(i) - static_cast<int64_t>(axes.size()))
+        return std::nullopt;
+    }
+    return axes.front();
+  }
+
+  // From the attribute, or since opset 18 from input 1; empty when they are not known.
+  std::vector<int64_t> AxesOf(const graph::Node& mean) const {
+    const auto found = mean.attributes.find("axes");
+    if (found != mean.attributes.end()) {
+      const auto* axes = std::get_if<std::vector<int64_t>>(&found->second);
+      return axes == nullptr ? std::vector<int64_t>() : *axes;
+    }
+    const graph::ConstantRef axes = FoldableInput(graph_, mean, 1, options_);
+    if (axes == nullptr || axes->view().dtype() != DType::kInt64) return {};
+    const auto span = axes->view().span<int64_t>();
+    return {span.begin(), span.end()};
+  }
+
+  const graph::Graph& graph_;
+  const OptimizeOptions& options_;
+  std::vector<NodeId> nodes_;
+};
+
+// The extents of `id` are those of the normalized axes of `x`.
+bool CoversLastAxes(const graph::Graph& graph, ValueId id, ValueId x, int64_t axis) {
+  const auto& dims = graph.value(id).type.dims;
+  const auto& of_x = graph.value(x).type.dims;
+  const auto count = static_cast<size_t>(-axis);
+  return dims && of_x && dims->size() == count &&
+         std::equal(dims->begin(), dims->end(), of_x->end() - static_cast<std::ptrdiff_t>(count),
+                    [](const graph::Dim& a, const graph::Dim& b) { return a.SameAs(b); });
+}
+
+}  // namespace
+
+std::optional<graph::Patch> FuseLayerNorm(const graph::Graph& graph, NodeId anchor,
+                                          PassContext& context) {
+  const graph::Node& root = graph.node(anchor);
+  if (root.op_type != "Add" || root.outputs[0] == kNoValue) return std::nullopt;
+  Matcher match(graph, context.options());
+  if (!match.Match(root.outputs[0])) return std::nullopt;
+  constexpr std::string_view kRole = "fuse into LayerNormalization";
+  for (const ValueId operand : {match.scale, match.bias}) {
+    if (!CoversLastAxes(graph, operand, match.x, match.axis)) {
+      const auto& dims = graph.value(operand).type.dims;
+      context.Refuse(graph, anchor, std::string(kRole),
+                     "scale and bias need the extents of the normalized axes",
+                     fmt::format("'{}' has {}", graph.value(operand).name,
+                                 dims ? graph::ToString(*dims) : "[...]"));
+      return std::nullopt;
+    }
+  }
+  if (!AreReadInsideOnly(graph, match.nodes(), anchor)) {
+    context.Refuse(graph, anchor, std::string(kRole), "a value on the way has another reader");
+    return std::nullopt;
+  }
+  graph::Node fused;
+  fused.op_type = "LayerNormalization";
+  fused.opset = 17;
+  fused.attributes["axis"] = match.axis;
+  fused.attributes["epsilon"] = static_cast<float>(match.epsilon);
+  fused.inputs = {match.x, match.scale, match.bias};
+  fused.outputs = {root.outputs[0]};
+  fused.origin = OriginOf(graph, anchor);
+  graph::Patch patch(graph);
+  patch.AddNode(std::move(fused));
+  for (const NodeId node : match.nodes()) patch.RemoveNode(node);
+  return patch;
+}
+
+}  // namespace tandem::optimizer
