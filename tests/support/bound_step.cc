@@ -55,8 +55,15 @@ class Context final : public ops::StepContext {
  public:
   Context(std::vector<TensorView> inputs, MutableTensorView output, std::span<std::byte> scratch)
       : inputs_(std::move(inputs)), output_(std::move(output)), scratch_(scratch) {}
-  const TensorView& input(int port) const override { return inputs_[static_cast<size_t>(port)]; }
-  const MutableTensorView& output(int) const override { return output_; }
+  const TensorView& input(int port) const override {
+    static const TensorView omitted;
+    const auto i = static_cast<size_t>(port);
+    return i < inputs_.size() ? inputs_[i] : omitted;
+  }
+  const MutableTensorView& output(int port) const override {
+    static const MutableTensorView omitted;
+    return port == 0 ? output_ : omitted;
+  }
   StatusOr<MutableTensorView> AllocateOutput(int, const Shape&) override { return output_; }
   std::span<std::byte> scratch() const override { return scratch_; }
   const Parallel& parallel() const override { return parallel_; }
