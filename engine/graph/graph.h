@@ -81,6 +81,7 @@ struct EpilogueStage {
   Attributes attributes;  // of that operator; bounds of a Clip are always attributes min and max
   int operand = -1;       // index into the node's inputs of the second operand, or -1
   bool operand_is_first = false;  // op(operand, x) rather than op(x, operand)
+  std::shared_ptr<const NodeOp> resolved;  // the operator of the node that the stage was
 };
 
 struct Node {

@@ -72,7 +72,8 @@ class BatchNormStep final : public Step {
     operands[2].data = factor;
     operands[3].data = shift;
     const kernels::BroadcastLoop loop(physical.dims(), operands);
-    loop.Run(row_, {}, y.mutable_raw(), DTypeBits(y.dtype()) / 8, context.parallel());
+    loop.Run([this](const kernels::RowArgs& args) { row_(args, {}); }, y.mutable_raw(),
+             DTypeBits(y.dtype()) / 8, context.parallel());
     return absl::OkStatus();
   }
 

@@ -115,7 +115,7 @@ void InferEqual(InferContext& context, const graph::DimVector& dims) {
   context.SetValue(0, *std::move(value));
 }
 
-class Binary final : public Operator {
+class Binary final : public ElementwiseOperator {
  public:
   explicit Binary(BinaryOp op) : op_(op) {}
 
@@ -163,19 +163,15 @@ class Binary final : public Operator {
     return absl::OkStatus();
   }
 
-  StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    return MakeElementwiseStep(context, FindBinary(op_, context.input(0).dtype, context.isa()), {});
+  kernels::RowKernel Row(DType dtype, Isa isa) const override {
+    return {FindBinary(op_, dtype, isa), {}};
   }
 
-  Traits traits() const override {
-    return {.elementwise = true, .in_place = !IsPredicate(op_), .layout = LayoutRule::kFollow};
-  }
+  bool is_predicate() const override { return IsPredicate(op_); }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     return ElementwiseCost(shapes, dtype, 1);
   }
-
-  BatchAnswer Batch(const BatchQuery& query) const override { return BroadcastBatch(query); }
 
  private:
   // The slope must not make the result larger than the input.

@@ -192,8 +192,8 @@ class Cast final : public Operator {
     const DType to = context.output(0).dtype;
     if (from == DType::kString || to == DType::kString) return std::make_unique<TextStep>();
     return std::make_unique<ElementwiseStep>(
-        fmt::format("cast {} {}", DTypeName(from), DTypeName(to)), FindCast(from, to),
-        kernels::RowParams(), std::vector<RowOperand>{{0, Tensor()}});
+        fmt::format("cast {} {}", DTypeName(from), DTypeName(to)),
+        kernels::RowKernel{FindCast(from, to), {}}, std::vector<RowOperand>{{0, Tensor()}});
   }
 
   Traits traits() const override {

@@ -107,7 +107,7 @@ class Clip final : public Operator {
         {1, attributes ? BoundOf(dtype, low_) : DefaultBound(dtype, 1)},
         {2, attributes ? BoundOf(dtype, high_) : DefaultBound(dtype, 2)}};
     return std::make_unique<ElementwiseStep>(ElementwiseName(context),
-                                             FindClip(dtype, context.isa()), kernels::RowParams(),
+                                             kernels::RowKernel{FindClip(dtype, context.isa()), {}},
                                              std::move(operands));
   }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "engine/kernels/elementwise/broadcast.h"
+#include "engine/ops/broadcast.h"
 
 namespace tandem::ops {
 namespace {
@@ -40,6 +41,17 @@ kernels::BroadcastOperand OperandOf(const TensorView& view, const MutableTensorV
 
 }  // namespace
 
+ElementwiseStep::ElementwiseStep(std::string name, kernels::RowKernel row,
+                                 std::vector<RowOperand> operands,
+                                 std::vector<kernels::ChainStage> stages)
+    : name_(std::move(name)),
+      row_(row),
+      operands_(std::move(operands)),
+      stages_(std::move(stages)),
+      own_(static_cast<int>(operands_.size())) {
+  for (const kernels::ChainStage& stage : stages_) own_ -= stage.operand >= 0 ? 1 : 0;
+}
+
 Status ElementwiseStep::Run(StepContext& context) const {
   const MutableTensorView& output = context.output(0);
   absl::InlinedVector<kernels::BroadcastOperand, 3> operands;
@@ -52,7 +64,15 @@ Status ElementwiseStep::Run(StepContext& context) const {
   const kernels::BroadcastLoop loop(physical.dims(), operands);
   const size_t bytes =
       output.dtype() == DType::kString ? sizeof(std::string) : DTypeBits(output.dtype()) / 8;
-  loop.Run(row_, params_, output.mutable_raw(), bytes, context.parallel());
+  loop.Run(
+      [&](const kernels::RowArgs& args) {
+        if (stages_.empty()) {
+          row_.function(args, row_.params);
+        } else {
+          kernels::RunChain(row_, own_, stages_, bytes, args);
+        }
+      },
+      output.mutable_raw(), bytes, context.parallel());
   return absl::OkStatus();
 }
 
@@ -63,14 +83,54 @@ std::string ElementwiseName(const BindContext& context) {
                      IsaName(context.isa()));
 }
 
-std::unique_ptr<Step> MakeElementwiseStep(const BindContext& context, kernels::RowFunction row,
-                                          kernels::RowParams params) {
+std::unique_ptr<Step> MakeElementwiseStep(const BindContext& context, kernels::RowKernel row) {
   std::vector<RowOperand> operands;
   for (int port = 0; port < static_cast<int>(context.node().inputs.size()); ++port) {
     operands.push_back({port, Tensor()});
   }
-  return std::make_unique<ElementwiseStep>(ElementwiseName(context), row, params,
-                                           std::move(operands));
+  return std::make_unique<ElementwiseStep>(ElementwiseName(context), row, std::move(operands));
+}
+
+StatusOr<std::unique_ptr<Step>> ElementwiseOperator::Bind(BindContext& context) const {
+  const DType dtype = context.input(0).dtype;
+  const graph::Node& node = context.node();
+  std::vector<RowOperand> operands;
+  for (int port = 0; port < static_cast<int>(node.inputs.size()); ++port) {
+    operands.push_back({port, Tensor()});
+  }
+  std::vector<kernels::ChainStage> stages;
+  for (const graph::EpilogueStage& stage : node.epilogue) {
+    const auto* op = dynamic_cast<const ElementwiseOperator*>(stage.resolved.get());
+    if (op == nullptr) return Internal("epilogue stage {} is no element-wise operator", stage.op);
+    stages.push_back({op->Row(dtype, context.isa()), stage.operand, stage.operand_is_first});
+  }
+  return std::make_unique<ElementwiseStep>(ElementwiseName(context), Row(dtype, context.isa()),
+                                           std::move(operands), std::move(stages));
+}
+
+Decision ElementwiseOperator::TryFuseEpilogue(const EpilogueRequest& request) const {
+  const auto* op = dynamic_cast<const ElementwiseOperator*>(request.resolved);
+  if (op == nullptr) return Decision::Decline("the stage is no chainable operator", request.op);
+  if (is_predicate() || op->is_predicate()) {
+    return Decision::Decline("the element type changes on the way", request.op);
+  }
+  // The contents of integers are followed through inference, which sees no stages.
+  if (!IsFloating(request.dtype)) {
+    return Decision::Decline("only chains of floating types are fused",
+                             std::string(DTypeName(request.dtype)));
+  }
+  int operands = 1;
+  for (const graph::EpilogueStage& stage : request.stages) operands += stage.operand >= 0 ? 1 : 0;
+  const int most = kernels::kMaxRowOperands - kernels::kMaxFixedOperands;
+  if (operands > most) {
+    return Decision::Decline("the chain reads too many operands",
+                             fmt::format("{} > {}", operands, most));
+  }
+  return Decision::Accept();
+}
+
+BatchAnswer ElementwiseOperator::Batch(const BatchQuery& query) const {
+  return BroadcastBatch(query);
 }
 
 std::string DTypeList(absl::FunctionRef<bool(DType)> supported) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "engine/kernels/elementwise/row.h"
+#include "engine/kernels/elementwise/chain.h"
 #include "engine/ops/operator.h"
 
 namespace tandem::ops {
@@ -25,23 +25,42 @@ struct RowOperand {
 // others are gathered on the way; that limits such calls to kernels::kMaxRowOperands operands.
 class ElementwiseStep final : public Step {
  public:
-  ElementwiseStep(std::string kernel, kernels::RowFunction row, kernels::RowParams params,
-                  std::vector<RowOperand> operands)
-      : kernel_(std::move(kernel)), row_(row), params_(params), operands_(std::move(operands)) {}
+  ElementwiseStep(std::string name, kernels::RowKernel row, std::vector<RowOperand> operands)
+      : ElementwiseStep(std::move(name), row, std::move(operands), {}) {}
+  // `stages` follow, whose operands are the last ones.
+  ElementwiseStep(std::string name, kernels::RowKernel row, std::vector<RowOperand> operands,
+                  std::vector<kernels::ChainStage> stages);
 
-  std::string kernel() const override { return kernel_; }
+  std::string kernel() const override { return name_; }
   Status Run(StepContext& context) const override;
 
  private:
-  std::string kernel_;
-  kernels::RowFunction row_;
-  kernels::RowParams params_;
+  std::string name_;
+  kernels::RowKernel row_;
   std::vector<RowOperand> operands_;
+  std::vector<kernels::ChainStage> stages_;
+  int own_ = 0;  // operands of row_
 };
 
 // A step over all `inputs` of the node: "elementwise.add float avx512".
-std::unique_ptr<Step> MakeElementwiseStep(const BindContext& context, kernels::RowFunction row,
-                                          kernels::RowParams params);
+std::unique_ptr<Step> MakeElementwiseStep(const BindContext& context, kernels::RowKernel row);
+
+// Operators whose inputs broadcast to the output through one row kernel, and that may apply others
+// of this kind to their result in the same pass over memory.
+class ElementwiseOperator : public Operator {
+ public:
+  // The kernel for inputs of `dtype`; without a function where there is none.
+  virtual kernels::RowKernel Row(DType dtype, Isa isa) const = 0;
+  // True when the output is of type bool whatever the inputs are.
+  virtual bool is_predicate() const = 0;
+
+  Traits traits() const final {
+    return {.elementwise = true, .in_place = !is_predicate(), .layout = LayoutRule::kFollow};
+  }
+  StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const final;
+  Decision TryFuseEpilogue(const EpilogueRequest& request) const final;
+  BatchAnswer Batch(const BatchQuery& query) const final;
+};
 
 // "elementwise.add float avx512"
 std::string ElementwiseName(const BindContext& context);

@@ -123,7 +123,8 @@ struct Cost {
 
 // May stage `op` become part of this node's kernel? Plain data; asked by the optimizer.
 struct EpilogueRequest {
-  std::string op;  // "Add", "Relu", ...
+  std::string op;                           // "Add", "Relu", ...
+  const graph::NodeOp* resolved = nullptr;  // the operator of that node
   const graph::Attributes* attributes = nullptr;
   DType dtype = DType::kUndefined;
   const graph::DimVector* result = nullptr;   // extents of the node's output

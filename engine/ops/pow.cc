@@ -33,7 +33,7 @@ class Pow final : public Operator {
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     const kernels::RowFunction row =
         FindPow(context.input(0).dtype, context.input(1).dtype, context.isa());
-    return MakeElementwiseStep(context, row, {});
+    return MakeElementwiseStep(context, {row, {}});
   }
 
   Traits traits() const override {

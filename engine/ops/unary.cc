@@ -121,7 +121,7 @@ bool IsPredicate(UnaryOp op) { return op == UnaryOp::kIsNan || op == UnaryOp::kI
 // Multiply-adds that one element is worth.
 double WorkOf(UnaryOp op) { return op < UnaryOp::kExp ? 1 : 16; }
 
-class Unary final : public Operator {
+class Unary final : public ElementwiseOperator {
  public:
   Unary(UnaryOp op, RowParams params) : op_(op), params_(params) {}
 
@@ -151,21 +151,14 @@ class Unary final : public Operator {
     return absl::OkStatus();
   }
 
-  StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    return MakeElementwiseStep(context, FindUnary(op_, context.input(0).dtype, context.isa()),
-                               params_);
+  kernels::RowKernel Row(DType dtype, Isa isa) const override {
+    return {FindUnary(op_, dtype, isa), params_};
   }
 
-  Traits traits() const override {
-    return {.elementwise = true, .in_place = !IsPredicate(op_), .layout = LayoutRule::kFollow};
-  }
+  bool is_predicate() const override { return IsPredicate(op_); }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     return ElementwiseCost(shapes, dtype, WorkOf(op_));
-  }
-
-  BatchAnswer Batch(const BatchQuery& query) const override {
-    return BatchAnswer::All(query, query.axes[0]);
   }
 
  private:

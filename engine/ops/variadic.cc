@@ -35,8 +35,8 @@ class Variadic final : public Operator {
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    return MakeElementwiseStep(context, FindVariadic(op_, context.input(0).dtype, context.isa()),
-                               {});
+    return MakeElementwiseStep(context,
+                               {FindVariadic(op_, context.input(0).dtype, context.isa()), {}});
   }
 
   Traits traits() const override {

@@ -44,7 +44,7 @@ class Where final : public Operator {
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    return MakeElementwiseStep(context, FindWhere(context.input(1).dtype), {});
+    return MakeElementwiseStep(context, {FindWhere(context.input(1).dtype), {}});
   }
 
   Traits traits() const override { return {.elementwise = true, .layout = LayoutRule::kFollow}; }

@@ -49,7 +49,8 @@ std::optional<graph::Attributes> StageAttributes(const graph::Graph& graph, cons
 // Inputs of the anchor that carry elements: of a Clip the first, else all.
 size_t DataInputs(const graph::Node& node) { return IsClip(node) ? 1 : node.inputs.size(); }
 
-// Producers of the anchor's inputs, the deepest first.
+// Producers of the anchor's inputs: products before element-wise nodes, which read all of memory
+// anyhow; of either kind the deepest first.
 std::vector<Candidate> CandidatesOf(const graph::Graph& graph, const graph::Node& node,
                                     const PassContext& context) {
   std::vector<Candidate> candidates;
@@ -59,7 +60,8 @@ std::vector<Candidate> CandidatesOf(const graph::Graph& graph, const graph::Node
     if (def != graph::kNoNode) candidates.push_back({def, static_cast<int>(port)});
   }
   std::ranges::stable_sort(candidates, std::greater<>(), [&](const Candidate& candidate) {
-    return context.depth(candidate.producer);
+    const bool product = !ops::OpOf(graph.node(candidate.producer)).traits().elementwise;
+    return std::pair(product, context.depth(candidate.producer));
   });
   return candidates;
 }
@@ -111,6 +113,7 @@ ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const Cand
   const graph::Node& producer = graph.node(candidate.producer);
   ops::EpilogueRequest request;
   request.op = node.op_type;
+  request.resolved = node.op.get();
   request.attributes = &attributes;
   request.dtype = result.type.dtype;
   request.result = result.type.dims ? &*result.type.dims : nullptr;
@@ -139,6 +142,7 @@ graph::Patch Fuse(const graph::Graph& graph, graph::NodeId anchor, const Candida
   graph::Node fused = graph.node(candidate.producer);
   graph::EpilogueStage stage;
   stage.op = node.op_type;
+  stage.resolved = node.op;
   stage.attributes = std::move(attributes);
   const int operand = OperandPort(node, candidate);
   if (operand >= 0) {

@@ -63,25 +63,6 @@ ops::BatchAnswer AskNode(const graph::Graph& graph, const graph::Node& node,
   return any ? ops::OpOf(node).Batch(query) : ops::BatchAnswer::All(query, std::nullopt);
 }
 
-// Operands of a fused stage must ride on the axis of the node's result, or be shared without a
-// batch extent of their own.
-std::optional<std::string> EpilogueDecline(const graph::Graph& graph, const graph::Node& node,
-                                           const std::vector<std::optional<int>>& axes,
-                                           std::optional<int> result) {
-  for (const graph::EpilogueStage& stage : node.epilogue) {
-    if (stage.operand < 0) continue;
-    const graph::ValueId id = node.inputs[static_cast<size_t>(stage.operand)];
-    const std::optional<int> axis = axes[static_cast<size_t>(id)];
-    const graph::Value& value = graph.value(id);
-    if (axis) {
-      if (axis != result) return fmt::format("'{}' carries the batch on another axis", value.name);
-    } else if (result && value.type.dims && value.constant == nullptr) {
-      return fmt::format("'{}' is shared by all items", value.name);
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
@@ -102,10 +83,8 @@ BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
   for (const graph::NodeId id : graph.order()) {
     const graph::Node& node = graph.node(id);
     const ops::BatchAnswer answer = AskNode(graph, node, analysis.axes);
-    std::optional<std::string> declined = answer.declined;
-    if (!declined) declined = EpilogueDecline(graph, node, analysis.axes, answer.outputs.at(0));
-    if (declined) {
-      analysis.reason = fmt::format("{}: {}", graph::Describe(graph, id), *declined);
+    if (answer.declined) {
+      analysis.reason = fmt::format("{}: {}", graph::Describe(graph, id), *answer.declined);
       return analysis;
     }
     for (size_t port = 0; port < node.outputs.size(); ++port) {

@@ -60,9 +60,9 @@ BroadcastLoop::BroadcastLoop(std::span<const int64_t> extents,
   }
 }
 
-void BroadcastLoop::Run(RowFunction row, const RowParams& params, void* output, size_t output_bytes,
-                        const Parallel& parallel) const {
-  const Target target{row, params, static_cast<std::byte*>(output), output_bytes};
+void BroadcastLoop::Run(absl::FunctionRef<void(const RowArgs&)> row, void* output,
+                        size_t output_bytes, const Parallel& parallel) const {
+  const Target target{row, static_cast<std::byte*>(output), output_bytes};
   parallel.For(elements_, kGrain,
                [&](int64_t begin, int64_t end) { RunRange(target, begin, end); });
 }
@@ -96,8 +96,7 @@ void BroadcastLoop::RunRow(const Target& target, int64_t begin, int64_t n) const
     return;
   }
   target.row({starts.data(), steps.data(), static_cast<int>(operands_.size()),
-              target.output + static_cast<size_t>(begin) * target.output_bytes, n},
-             target.params);
+              target.output + static_cast<size_t>(begin) * target.output_bytes, n});
 }
 
 void BroadcastLoop::RunGathered(const Target& target, const void* const* starts, int64_t begin,
@@ -122,8 +121,7 @@ void BroadcastLoop::RunGathered(const Target& target, const void* const* starts,
       }
     }
     target.row({pieces, steps, static_cast<int>(operands_.size()),
-                target.output + static_cast<size_t>(begin + done) * target.output_bytes, count},
-               target.params);
+                target.output + static_cast<size_t>(begin + done) * target.output_bytes, count});
   }
 }
 

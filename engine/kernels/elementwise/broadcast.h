@@ -9,6 +9,7 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "engine/base/parallel.h"
 #include "engine/kernels/elementwise/row.h"
 
@@ -37,7 +38,7 @@ class BroadcastLoop {
 
   // Runs `row` over all output elements, in parallel. `output` has elements of `output_bytes`
   // bytes. Operands that neither advance by one nor stay are gathered piece by piece first.
-  void Run(RowFunction row, const RowParams& params, void* output, size_t output_bytes,
+  void Run(absl::FunctionRef<void(const RowArgs&)> row, void* output, size_t output_bytes,
            const Parallel& parallel) const;
 
  private:
@@ -47,8 +48,7 @@ class BroadcastLoop {
     Extents strides;  // of the merged axes
   };
   struct Target {
-    RowFunction row;
-    const RowParams& params;
+    absl::FunctionRef<void(const RowArgs&)> row;
     std::byte* output;
     size_t output_bytes;
   };

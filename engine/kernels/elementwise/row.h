@@ -30,6 +30,12 @@ struct RowParams {
 
 using RowFunction = void (*)(const RowArgs& args, const RowParams& params);
 
+// A row kernel with what its operator's attributes give it; no function: no kernel.
+struct RowKernel {
+  RowFunction function = nullptr;
+  RowParams params;
+};
+
 // Elements that fit the buffers of kernels that work in pieces.
 inline constexpr int64_t kRowBlock = 256;
 // Operands of a kernel whose operands must be buffered, at most.
