@@ -1,6 +1,7 @@
 #include "engine/ops/movement.h"
 
 #include "engine/kernels/elementwise/cast.h"
+#include "engine/ops/extents.h"
 
 namespace tandem::ops {
 namespace {
@@ -107,6 +108,29 @@ void CopyRegion(const Region& region, const TensorView& in, const MutableTensorV
                        static_cast<const std::byte*>(in.raw()) + region.in_offset * size,
                        static_cast<std::byte*>(out.mutable_raw()) + region.out_offset * size,
                        parallel);
+}
+
+StatusOr<AxisView> AlongAxis(const TensorView& view, std::optional<int64_t> axis) {
+  if (!axis) return AxisView{TensorView(view.dtype(), Shape{view.elements()}, view.raw()), 0};
+  ASSIGN_OR_RETURN(const int along, ResolveAxis(*axis, view.shape().rank(), "attribute 'axis'"));
+  return AxisView{view, along};
+}
+
+void CopyEntries(std::span<const int64_t> picked, int axis, const TensorView& in,
+                 const MutableTensorView& out) {
+  const Shape& shape = in.shape();
+  const int64_t outer = shape.Product(0, axis);
+  const int64_t inner = shape.Product(axis + 1, shape.rank());
+  WithElement(in.dtype(), [&](auto element) {
+    using T = decltype(element);
+    const T* from = static_cast<const T*>(in.raw());
+    T* to = static_cast<T*>(out.mutable_raw());
+    for (int64_t o = 0; o < outer; ++o) {
+      for (const int64_t entry : picked) {
+        to = std::copy_n(from + (o * shape[axis] + entry) * inner, inner, to);
+      }
+    }
+  });
 }
 
 void Fill(const TensorView& value, const MutableTensorView& out, const Parallel& parallel) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,18 @@ struct Region {
 };
 void CopyRegion(const Region& region, const TensorView& in, const MutableTensorView& out,
                 const Parallel& parallel);
+
+// `view` and the axis that operators with an optional axis work along: `axis`, which is checked, or
+// the only one of the flattened view.
+struct AxisView {
+  TensorView view;
+  int axis = 0;
+};
+StatusOr<AxisView> AlongAxis(const TensorView& view, std::optional<int64_t> axis);
+
+// The entries of an axis that `picked` names, in its order; the other axes of both are the same.
+void CopyEntries(std::span<const int64_t> picked, int axis, const TensorView& in,
+                 const MutableTensorView& out);
 
 // Every element of `out` becomes the only element of `value`, which has the same dtype.
 void Fill(const TensorView& value, const MutableTensorView& out, const Parallel& parallel);
