@@ -99,6 +99,8 @@ enum class LayoutRule : uint8_t {
             // of rank 2 and more may be brought to it, ones put in front of their extents; all
             // other inputs of lower rank stay native, whatever they broadcast to
   kAny,     // input and output layouts do not matter (only shapes are read)
+  kFromChannelsLast,  // moves axis 1 to the end: a channels-last input is the output's memory
+  kToChannelsLast,    // moves the last axis to 1: the input is a channels-last output's memory
 };
 
 struct Traits {

@@ -1,5 +1,6 @@
 // Transpose (ai.onnx, opset 1): permutes axes; without `perm` their order is reversed.
 #include <algorithm>
+#include <numeric>
 
 #include "engine/kernels/move/permute.h"
 #include "engine/ops/extents.h"
@@ -59,6 +60,13 @@ class Transpose final : public Operator {
                         });
   }
 
+  Traits traits() const override {
+    const int last = order_ ? static_cast<int>(order_->size()) - 1 : 0;
+    if (Moves(1, last)) return {.layout = LayoutRule::kFromChannelsLast};
+    if (Moves(last, 1)) return {.layout = LayoutRule::kToChannelsLast};
+    return {};
+  }
+
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     return CostOfMove(shapes, dtype);
   }
@@ -73,6 +81,17 @@ class Transpose final : public Operator {
   }
 
  private:
+  // True when axis `from` is moved to place `to`, and all others of at least three keep their
+  // order.
+  bool Moves(int from, int to) const {
+    if (!order_ || order_->size() < 3) return false;
+    std::vector<int64_t> axes(order_->size());
+    std::iota(axes.begin(), axes.end(), 0);
+    axes.erase(axes.begin() + from);
+    axes.insert(axes.begin() + to, from);
+    return axes == *order_;
+  }
+
   std::vector<int> OrderFor(int rank) const {
     if (order_) return {order_->begin(), order_->end()};
     std::vector<int> reversed;

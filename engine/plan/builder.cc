@@ -206,11 +206,25 @@ class Builder {
                                  ? kOmitted
                                  : AddValue(output, layouts_.values[static_cast<size_t>(output)]));
     }
-    if (ops::OpOf(node).traits().view) {
+    if (IsView(task)) {
       AddView(std::move(task));
       return absl::OkStatus();
     }
     return annotate(AddBound(std::move(task)));
+  }
+
+  // True when output 0 lies in the memory of input 0 as it is.
+  bool IsView(const Task& task) {
+    const ops::Traits traits = ops::OpOf(task.node).traits();
+    if (traits.view) return true;
+    switch (traits.layout) {
+      case ops::LayoutRule::kFromChannelsLast:
+        return At(task.inputs[0]).layout == Layout::kChannelsLast;
+      case ops::LayoutRule::kToChannelsLast:
+        return At(task.outputs[0]).layout == Layout::kChannelsLast;
+      default:
+        return false;
+    }
   }
 
   void AddView(Task task) {

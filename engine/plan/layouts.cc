@@ -34,6 +34,13 @@ class Assignment {
       case ops::LayoutRule::kAny:
         for (size_t port = 0; port < reads.size(); ++port) reads[port] = LayoutOf(node, port);
         return;
+      case ops::LayoutRule::kFromChannelsLast:
+        reads[0] = LayoutOf(node, 0);
+        return;
+      case ops::LayoutRule::kToChannelsLast:
+        if (!IsImage(graph_.value(result)) || graph_.value(node.inputs[0]).constant != nullptr)
+          return;
+        break;
       case ops::LayoutRule::kChannelsLast:
         if (!IsImage(graph_.value(node.inputs[0])) || !IsImage(graph_.value(result))) return;
         reads[0] = Layout::kChannelsLast;
