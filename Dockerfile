@@ -9,7 +9,7 @@ WORKDIR /src
 COPY deploy/install.sh deploy/packages-build.txt deploy/
 RUN deploy/install.sh build
 COPY . .
-RUN cmake --preset release \
+RUN cmake --preset release -DBUILD_TESTING=OFF \
  && cmake --build --preset release --target tandem \
  && install -D --strip build/release/server/tandem /out/usr/local/bin/tandem \
  && ln -s tandem /out/usr/local/bin/tritonserver

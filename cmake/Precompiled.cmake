@@ -26,5 +26,7 @@ function(tandem_precompiled name)
 endfunction()
 
 tandem_precompiled(tandem_precompiled_library POSITION_INDEPENDENT ON)
-tandem_precompiled(tandem_precompiled_test POSITION_INDEPENDENT OFF OPTIONS ${tandem_test_options}
-                   DEPS GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+if(BUILD_TESTING)
+  tandem_precompiled(tandem_precompiled_test POSITION_INDEPENDENT OFF OPTIONS ${tandem_test_options}
+                     DEPS GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+endif()
