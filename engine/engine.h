@@ -72,7 +72,8 @@ struct ModelInfo {
   // Set when the file fixes the batch at 1: any number of items is accepted all the same, and each
   // is a run of its own.
   bool batch_fixed_at_one = false;
-  // Estimated for one item on one thread; nothing where other extents than the batch are open.
+  // Estimated for one item on one thread; nothing where the work depends on more of a request than
+  // its number of items.
   std::optional<double> item_seconds;
   size_t constant_bytes = 0;  // native constants that some step reads
   size_t pack_bytes = 0;

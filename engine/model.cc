@@ -63,13 +63,15 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
   return absl::OkStatus();
 }
 
-// Every extent of the inputs is known but for the batch of a joinable model.
-bool OnlyBatchIsOpen(const ModelInfo& info) {
-  return std::ranges::all_of(info.inputs, [&](const Port& port) {
-    if (!port.rank_known) return false;
-    const bool batched = info.joinable && !port.dims.empty();
-    return std::all_of(port.dims.begin() + (batched ? 1 : 0), port.dims.end(),
-                       [](const graph::Dim& dim) { return dim.is_number(); });
+// Every extent of the plan is known but for the batch of a joinable model: the work of an item does
+// not depend on the request.
+bool OnlyBatchIsOpen(const plan::Plan& plan) {
+  graph::Dim items;
+  if (plan.batch.joinable) items = plan.values[static_cast<size_t>(plan.inputs[0])].dims->front();
+  return std::ranges::all_of(plan.values, [&](const plan::PlanValue& value) {
+    return value.dims && std::ranges::all_of(*value.dims, [&](const graph::Dim& dim) {
+             return dim.is_number() || dim.SameAs(items);
+           });
   });
 }
 
@@ -97,7 +99,7 @@ CompiledModel::CompiledModel(ModelInfo info, std::unique_ptr<const plan::Plan> p
   info_.batch_fixed_at_one = plan_->batch.fixed_at_one;
   info_.joinable = plan_->batch.joinable || plan_->batch.fixed_at_one;
   if (!info_.joinable) info_.not_joinable_reason = plan_->batch.reason;
-  if (OnlyBatchIsOpen(info_)) info_.item_seconds = plan_->item_seconds;
+  if (OnlyBatchIsOpen(*plan_)) info_.item_seconds = plan_->item_seconds;
   info_.constant_bytes = plan_->constant_bytes;
   info_.pack_bytes = plan_->pack_bytes;
 }

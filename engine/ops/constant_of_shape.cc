@@ -60,6 +60,13 @@ class ConstantOfShape final : public Operator {
     return CostOfMove(shapes, dtype);
   }
 
+  BatchAnswer Batch(const BatchQuery& query) const override {
+    if (query.axes[0]) return BatchAnswer::Decline("its shape carries the batch");
+    return BatchOfRepeated(query);
+  }
+
+  bool ReadsShape(int port) const override { return port == 0; }
+
  private:
   static constexpr int64_t kSmall = 64;  // elements of a vector whose content may be an axis list
 

@@ -52,7 +52,8 @@ class Expand final : public Operator {
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override {
-    if (!query.axes[0]) return BatchAnswer::Decline("its shape carries the batch");
+    if (query.axes[1]) return BatchAnswer::Decline("its shape carries the batch");
+    if (!query.axes[0]) return BatchOfRepeated(query);
     const ValueFacts& in = *query.inputs[0];
     const ValueFacts& out = *query.outputs[0];
     if (!in.dims || !out.dims) return BatchAnswer::Decline("a rank is unknown");
@@ -63,6 +64,8 @@ class Expand final : public Operator {
     }
     return BatchAnswer::Decline("the batch may be repeated");
   }
+
+  bool ReadsShape(int port) const override { return port == 1; }
 
  private:
   static StatusOr<graph::DimVector> Broadcast(const graph::DimVector& x,

@@ -73,6 +73,20 @@ BatchAnswer BatchOfReshape(const BatchQuery& query) {
                                           graph::ToString(*in.dims), graph::ToString(*out.dims)));
 }
 
+BatchAnswer BatchOfRepeated(const BatchQuery& query) {
+  const ValueFacts& out = *query.outputs[0];
+  if (!out.dims) return BatchAnswer::Decline("the rank of its shape is unknown");
+  std::optional<int> batch;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    const graph::Dim& extent = (*out.dims)[static_cast<size_t>(axis)];
+    if (extent.is_unknown()) {
+      return BatchAnswer::Decline(fmt::format("extent {} of its shape is unknown", axis));
+    }
+    if (!batch && extent.SameAs(query.items)) batch = axis;
+  }
+  return BatchAnswer::All(query, batch);
+}
+
 void SetIntegers(InferContext& context, int port, const graph::DimVector& content) {
   if (!context.has_output(port)) return;
   const ValueFacts& facts = context.results()[static_cast<size_t>(port)];

@@ -31,6 +31,10 @@ std::optional<int> MapReshapedAxis(const graph::DimVector& in, const graph::DimV
 // Batch answer of an operator that keeps the order of elements: MapReshapedAxis for input 0.
 BatchAnswer BatchOfReshape(const BatchQuery& query);
 
+// The batch rule of an output that repeats what all items share: the axis that has the number of
+// items, or none.
+BatchAnswer BatchOfRepeated(const BatchQuery& query);
+
 // Sets the content of an int64 or int32 output of rank <= 1 whose dtype and dims were set; sets
 // the value when every element is a number.
 void SetIntegers(InferContext& context, int port, const graph::DimVector& content);

@@ -155,6 +155,7 @@ struct Decision {
 // or nothing for a value shared by all items.
 struct BatchQuery {
   const graph::Node& node;
+  const graph::Dim& items;  // the extent of the batch
   std::span<const std::optional<int>> axes;
   std::span<const ValueFacts* const> inputs;   // null where omitted
   std::span<const ValueFacts* const> outputs;  // null where omitted
@@ -189,8 +190,13 @@ class Operator : public graph::NodeOp {
 
   virtual Decision TryFuseEpilogue(const EpilogueRequest& request) const;
 
-  // Only asked when at least one axis is set.
+  // Only asked when at least one axis is set, or when an input that ReadsShape depends on the number
+  // of items.
   virtual BatchAnswer Batch(const BatchQuery& query) const;
+
+  // True when input `port` is a shape that Batch follows through the extents of the output: it may be
+  // computed from the number of items, which no other input next to the batch may be.
+  virtual bool ReadsShape(int) const { return false; }
 };
 
 // The operator of a resolved node.

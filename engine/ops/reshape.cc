@@ -33,6 +33,8 @@ class Reshape final : public Operator {
 
   BatchAnswer Batch(const BatchQuery& query) const override { return BatchOfReshape(query); }
 
+  bool ReadsShape(int port) const override { return port == 1; }
+
  private:
   // What is left of the extents on both sides when copied ones have been taken away.
   struct Rest {

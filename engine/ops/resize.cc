@@ -116,6 +116,7 @@ class Resize final : public Operator {
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override;
+  bool ReadsShape(int port) const override { return port == ports_.sizes; }
 
  private:
   bool CropsRegion() const { return rule_.coordinates == ResizeCoordinates::kTfCropAndResize; }

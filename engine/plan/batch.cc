@@ -39,29 +39,110 @@ std::optional<std::string> PortsDecline(const graph::Graph& graph) {
   return std::nullopt;
 }
 
-// The batch axes of a node's outputs, or the reason why it stops the batch.
-ops::BatchAnswer AskNode(const graph::Graph& graph, const graph::Node& node,
-                         const std::vector<std::optional<int>>& axes) {
-  std::vector<std::optional<int>> inputs;
-  std::vector<ops::ValueFacts> facts;
-  facts.reserve(node.inputs.size() + node.outputs.size());
-  std::vector<const ops::ValueFacts*> input_facts;
-  std::vector<const ops::ValueFacts*> output_facts;
-  const auto fact = [&](graph::ValueId id) -> const ops::ValueFacts* {
-    if (id == graph::kNoValue) return nullptr;
-    facts.push_back(ops::FactsOf(graph.value(id)));
-    return &facts.back();
-  };
-  bool any = false;
-  for (const graph::ValueId id : node.inputs) {
-    inputs.push_back(id == graph::kNoValue ? std::nullopt : axes[static_cast<size_t>(id)]);
-    any |= inputs.back().has_value();
-    input_facts.push_back(fact(id));
+// Walks the graph in order. A value carries the batch on an axis, or is computed from the number of
+// items, or is the same for every request.
+class Walk {
+ public:
+  Walk(const graph::Graph& graph, const graph::Dim& items)
+      : graph_(graph),
+        items_(items),
+        axes_(static_cast<size_t>(graph.value_limit())),
+        counts_(axes_.size()) {}
+
+  // The reason why the batch ends at this value, or nothing.
+  std::optional<std::string> Carry(graph::ValueId id, std::optional<int> axis) {
+    axes_[static_cast<size_t>(id)] = axis;
+    const graph::Value& value = graph_.value(id);
+    if (!axis || !value.type.dims) return std::nullopt;
+    for (size_t i = 0; i < value.type.dims->size(); ++i) {
+      const graph::Dim& extent = (*value.type.dims)[i];
+      if (static_cast<int>(i) == *axis || !extent.is_symbol() ||
+          extent.symbol() != items_.symbol()) {
+        continue;
+      }
+      return fmt::format("extent {} of '{}' is {}, which depends on the number of items", i,
+                         value.name, ToString(extent));
+    }
+    return std::nullopt;
   }
-  for (const graph::ValueId id : node.outputs) output_facts.push_back(fact(id));
-  const ops::BatchQuery query{node, inputs, input_facts, output_facts};
-  return any ? ops::OpOf(node).Batch(query) : ops::BatchAnswer::All(query, std::nullopt);
-}
+
+  // The reason why the batch ends at this node, or nothing.
+  std::optional<std::string> Visit(const graph::Node& node) {
+    const ops::Operator& op = ops::OpOf(node);
+    const Inputs inputs = InputsOf(node);
+    if (op.traits().reads_shapes_only || (!inputs.batched && inputs.counted)) {
+      Count(node, inputs.batched || inputs.counted || inputs.shape_counted);
+      return std::nullopt;
+    }
+    if (inputs.counted) {
+      return fmt::format("'{}' depends on the number of items", graph_.value(*inputs.counted).name);
+    }
+    ops::BatchAnswer answer = Ask(node, inputs.batched || inputs.shape_counted);
+    if (answer.declined) return answer.declined;
+    for (size_t port = 0; port < node.outputs.size(); ++port) {
+      if (node.outputs[port] == graph::kNoValue) continue;
+      if (auto reason = Carry(node.outputs[port], answer.outputs[port])) return reason;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::optional<int>>& axes() { return axes_; }
+
+ private:
+  struct Inputs {
+    bool batched = false;
+    std::optional<graph::ValueId> counted;  // one computed from the number of items
+    bool shape_counted = false;             // the same, of an input that is only a shape
+  };
+
+  Inputs InputsOf(const graph::Node& node) const {
+    Inputs inputs;
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      const graph::ValueId id = node.inputs[port];
+      if (id == graph::kNoValue) continue;
+      inputs.batched |= axes_[static_cast<size_t>(id)].has_value();
+      if (!counts_[static_cast<size_t>(id)]) continue;
+      if (ops::OpOf(node).ReadsShape(static_cast<int>(port))) {
+        inputs.shape_counted = true;
+      } else {
+        inputs.counted = id;
+      }
+    }
+    return inputs;
+  }
+
+  void Count(const graph::Node& node, bool counts) {
+    for (const graph::ValueId id : node.outputs) {
+      if (id != graph::kNoValue) counts_[static_cast<size_t>(id)] = counts;
+    }
+  }
+
+  // The batch axes of the node's outputs; none when nothing of it `depends` on the items.
+  ops::BatchAnswer Ask(const graph::Node& node, bool depends) const {
+    std::vector<std::optional<int>> inputs;
+    std::vector<ops::ValueFacts> facts;
+    facts.reserve(node.inputs.size() + node.outputs.size());
+    std::vector<const ops::ValueFacts*> input_facts;
+    std::vector<const ops::ValueFacts*> output_facts;
+    const auto fact = [&](graph::ValueId id) -> const ops::ValueFacts* {
+      if (id == graph::kNoValue) return nullptr;
+      facts.push_back(ops::FactsOf(graph_.value(id)));
+      return &facts.back();
+    };
+    for (const graph::ValueId id : node.inputs) {
+      inputs.push_back(id == graph::kNoValue ? std::nullopt : axes_[static_cast<size_t>(id)]);
+      input_facts.push_back(fact(id));
+    }
+    for (const graph::ValueId id : node.outputs) output_facts.push_back(fact(id));
+    const ops::BatchQuery query{node, items_, inputs, input_facts, output_facts};
+    return depends ? ops::OpOf(node).Batch(query) : ops::BatchAnswer::All(query, std::nullopt);
+  }
+
+  const graph::Graph& graph_;
+  const graph::Dim items_;
+  std::vector<std::optional<int>> axes_;
+  std::vector<bool> counts_;
+};
 
 }  // namespace
 
@@ -72,34 +153,31 @@ BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
     analysis.reason = *std::move(reason);
     return analysis;
   }
-  if (IsOne(*FirstDim(graph.value(graph.outputs().front())))) {
+  const graph::Dim items = *FirstDim(graph.value(graph.outputs().front()));
+  if (IsOne(items)) {
     analysis.fixed_at_one = true;
     analysis.reason = "the model fixes its batch at 1";
     return analysis;
   }
+  Walk walk(graph, items);
+  std::optional<std::string> reason;
   for (const graph::ValueId id : graph.inputs()) {
-    if (graph.value(id).constant == nullptr) analysis.axes[static_cast<size_t>(id)] = 0;
+    if (!reason && graph.value(id).constant == nullptr) reason = walk.Carry(id, 0);
   }
   for (const graph::NodeId id : graph.order()) {
-    const graph::Node& node = graph.node(id);
-    const ops::BatchAnswer answer = AskNode(graph, node, analysis.axes);
-    if (answer.declined) {
-      analysis.reason = fmt::format("{}: {}", graph::Describe(graph, id), *answer.declined);
-      return analysis;
-    }
-    for (size_t port = 0; port < node.outputs.size(); ++port) {
-      if (node.outputs[port] == graph::kNoValue) continue;
-      analysis.axes[static_cast<size_t>(node.outputs[port])] = answer.outputs[port];
-    }
+    if (reason) break;
+    reason = walk.Visit(graph.node(id));
+    if (reason) reason = fmt::format("{}: {}", graph::Describe(graph, id), *reason);
   }
+  analysis.axes = std::move(walk.axes());
   for (const graph::ValueId id : graph.outputs()) {
-    if (analysis.axes[static_cast<size_t>(id)] != 0) {
-      analysis.reason = fmt::format("output '{}' does not carry the batch on its first axis",
-                                    graph.value(id).name);
-      return analysis;
+    if (!reason && analysis.axes[static_cast<size_t>(id)] != 0) {
+      reason = fmt::format("output '{}' does not carry the batch on its first axis",
+                           graph.value(id).name);
     }
   }
-  analysis.joinable = true;
+  analysis.joinable = !reason;
+  analysis.reason = reason.value_or("");
   return analysis;
 }
 

@@ -1,0 +1,136 @@
+// Which models join requests: the number of items may shape a result, never be part of it.
+#include "engine/plan/batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::plan {
+namespace {
+
+using test::GraphBuilder;
+using test::RandomFloats;
+using testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+
+const graph::Dim kN = graph::Dim::Symbol("N");
+
+// Input x [N, 4, 6]; n is the number of items as int64 [1].
+struct Builder : GraphBuilder {
+  Builder() {
+    Input("x", DType::kFloat, {kN, 4, 6});
+    Constant("zero", Tensor::Of<int64_t>({1}, {0})).Constant("one", Tensor::Of<int64_t>({1}, {1}));
+    Constant("minus", Tensor::Of<int64_t>({1}, {-1}))
+        .Constant("four", Tensor::Of<int64_t>({1}, {4}));
+    Constant("six", Tensor::Of<int64_t>({1}, {6}));
+    Node("Shape", {"x"}, {"shape"}).Node("Gather", {"shape", "zero"}, {"n"});
+  }
+  void Float() { Node("Cast", {"n"}, {"f"}, {{"to", int64_t{1}}}); }
+};
+
+BatchAnalysis Analyze(Builder& builder) {
+  builder.Output("y");
+  return AnalyzeBatch(builder.Build());
+}
+
+void ExpectDeclined(Builder& builder, const std::string& text) {
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_FALSE(analysis.joinable);
+  EXPECT_THAT(analysis.reason, HasSubstr(text));
+}
+
+TEST(Batch, AnElementwiseModelJoins) {
+  Builder builder;
+  builder.Node("Relu", {"x"}, {"y"});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+TEST(Batch, TheNumberOfItemsMayShapeAReshape) {
+  Builder builder;
+  builder.Node("Concat", {"n", "minus"}, {"s"}, {{"axis", int64_t{0}}});
+  builder.Node("Reshape", {"x", "s"}, {"y"});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+TEST(Batch, AConstantRepeatedForEveryItemCarriesTheBatch) {
+  for (const bool fill : {false, true}) {
+    Builder builder;
+    builder.Constant("token", RandomFloats({1, 1, 6}, 1));
+    builder.Node("Concat", {"n", "one", "six"}, {"s"}, {{"axis", int64_t{0}}});
+    if (fill) {
+      builder.Node("ConstantOfShape", {"s"}, {"t"});
+    } else {
+      builder.Node("Expand", {"token", "s"}, {"t"});
+    }
+    builder.Node("Concat", {"t", "x"}, {"y"}, {{"axis", int64_t{1}}});
+    const BatchAnalysis analysis = Analyze(builder);
+    EXPECT_TRUE(analysis.joinable) << analysis.reason;
+  }
+}
+
+TEST(Batch, TheNumberOfItemsAsAnOperandStopsIt) {
+  Builder builder;
+  builder.Float();
+  builder.Node("Div", {"x", "f"}, {"y"});
+  ExpectDeclined(builder, "'f' depends on the number of items");
+}
+
+TEST(Batch, TheSizeOfTheBatchAsAnOperandStopsIt) {
+  Builder builder;
+  builder.Node("Size", {"x"}, {"size"}).Node("Cast", {"size"}, {"f"}, {{"to", int64_t{1}}});
+  builder.Node("Mul", {"x", "f"}, {"y"});
+  ExpectDeclined(builder, "'f' depends on the number of items");
+}
+
+TEST(Batch, TheNumberOfItemsAsABoundOrAChoiceStopsIt) {
+  {
+    Builder builder;
+    builder.Node("Slice", {"x", "zero", "n", "one"}, {"y"});
+    ExpectDeclined(builder, "'n' depends on the number of items");
+  }
+  {
+    Builder builder;
+    builder.Node("Gather", {"x", "n"}, {"y"}, {{"axis", int64_t{1}}});
+    ExpectDeclined(builder, "'n' depends on the number of items");
+  }
+  {
+    Builder builder;
+    builder.Float();
+    builder.Node("Greater", {"x", "f"}, {"y"});
+    ExpectDeclined(builder, "'f' depends on the number of items");
+  }
+}
+
+TEST(Batch, AnAxisAsLongAsTheBatchStopsIt) {
+  Builder builder;
+  builder.Constant("token", RandomFloats({1, 1}, 1));
+  builder.Node("Concat", {"n", "n"}, {"s"}, {{"axis", int64_t{0}}});
+  builder.Node("Expand", {"token", "s"}, {"y"});
+  ExpectDeclined(builder, "depends on the number of items");
+}
+
+TEST(Batch, PositionsWithinTheBatchStopIt) {
+  Builder builder;
+  builder.Constant("start", Tensor::Scalar<int64_t>(0))
+      .Constant("step", Tensor::Scalar<int64_t>(1));
+  builder.Node("Squeeze", {"n", "zero"}, {"count"})
+      .Node("Range", {"start", "count", "step"}, {"r"});
+  builder.Node("Cast", {"r"}, {"f"}, {{"to", int64_t{1}}});
+  builder.Constant("axes", Tensor::Of<int64_t>({2}, {1, 2}));
+  builder.Node("Unsqueeze", {"f", "axes"}, {"column"}).Node("Add", {"x", "column"}, {"y"});
+  ExpectDeclined(builder, "'column' depends on the number of items");
+}
+
+TEST(Batch, AShapeCountsAsAWholeUntilFoldingKnowsAnExtent) {
+  Builder builder;
+  builder.Node("Gather", {"shape", "one"}, {"c"}).Node("Cast", {"c"}, {"f"}, {{"to", int64_t{1}}});
+  builder.Node("Div", {"x", "f"}, {"y"});
+  ExpectDeclined(builder, "'f' depends on the number of items");
+}
+
+}  // namespace
+}  // namespace tandem::plan
