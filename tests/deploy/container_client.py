@@ -10,12 +10,18 @@ import digits
 from daemon import Daemon
 
 
+def children_of(pid):
+    """Process ids of the children of `pid`, whichever of its threads started them."""
+    for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        yield from map(int, children.read_text().split())
+
+
 def process_below(pid, name):
     """The process id of the descendant of `pid` that runs `name`."""
-    for path in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if pathlib.Path(f"/proc/{path}/comm").read_text().strip() == name:
-            return int(path)
-        found = process_below(int(path), name)
+    for child in children_of(pid):
+        if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == name:
+            return child
+        found = process_below(child, name)
         if found:
             return found
     return None
