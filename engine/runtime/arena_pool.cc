@@ -1,6 +1,7 @@
 #include "engine/runtime/arena_pool.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tandem::runtime {
 
@@ -10,12 +11,19 @@ ArenaPool::Lease::~Lease() {
 }
 
 StatusOr<ArenaPool::Lease> ArenaPool::Take(size_t bytes) {
+  std::vector<Idle> freed;  // outlives the lock: giving memory back takes time
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::lower_bound(idle_, bytes, {}, &Buffer::size);
-    if (found != idle_.end()) {
-      Buffer buffer = std::move(*found);
-      idle_.erase(found);
+    ++takes_;
+    freed = RemoveStaleLocked();
+    auto best = idle_.end();
+    for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+      if (it->buffer.size() < bytes) continue;
+      if (best == idle_.end() || it->buffer.size() < best->buffer.size()) best = it;
+    }
+    if (best != idle_.end()) {
+      Buffer buffer = std::move(best->buffer);
+      idle_.erase(best);
       return Lease(*this, std::move(buffer));
     }
   }
@@ -25,12 +33,21 @@ StatusOr<ArenaPool::Lease> ArenaPool::Take(size_t bytes) {
 }
 
 void ArenaPool::Return(Buffer buffer) {
+  std::vector<Idle> freed;
   const std::lock_guard lock(mutex_);
-  const auto place = std::ranges::upper_bound(idle_, buffer.size(), {}, &Buffer::size);
-  idle_.insert(place, std::move(buffer));
-  if (idle_.size() <= kMaxIdle) return;
-  bytes_ -= idle_.front().size();
-  idle_.erase(idle_.begin());
+  idle_.push_back({std::move(buffer), takes_});
+  freed = RemoveStaleLocked();
+}
+
+std::vector<ArenaPool::Idle> ArenaPool::RemoveStaleLocked() {
+  const auto kept = std::ranges::find_if(
+      idle_, [this](const Idle& idle) { return takes_ - idle.returned <= kMaxIdleTakes; });
+  const auto surplus = idle_.size() > kMaxIdle ? idle_.size() - kMaxIdle : 0;
+  const auto end = std::max(kept, idle_.begin() + static_cast<ptrdiff_t>(surplus));
+  std::vector<Idle> removed(std::make_move_iterator(idle_.begin()), std::make_move_iterator(end));
+  idle_.erase(idle_.begin(), end);
+  for (const Idle& idle : removed) bytes_ -= idle.buffer.size();
+  return removed;
 }
 
 }  // namespace tandem::runtime

@@ -1,8 +1,10 @@
-// Arenas that runs leave behind for the next run, so that a steady load allocates nothing.
+// Arenas that runs leave behind for the next run, so that a steady load allocates nothing. What
+// nobody takes for a while is given back to the system, so that one large run is not paid for ever.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -34,13 +36,22 @@ class ArenaPool {
   size_t bytes() const { return bytes_.load(); }
 
  private:
-  void Return(Buffer buffer);
+  struct Idle {
+    Buffer buffer;
+    uint64_t returned = 0;  // takes_ at that time
+  };
 
-  // More idle arenas than this many are given back to the system, the smallest first.
+  // More idle arenas than this many are given back, the least recently used first, and so are those
+  // that were not wanted at this many takes.
   static constexpr size_t kMaxIdle = 16;
+  static constexpr uint64_t kMaxIdleTakes = 64;
+
+  void Return(Buffer buffer);
+  std::vector<Idle> RemoveStaleLocked();
 
   std::mutex mutex_;
-  std::vector<Buffer> idle_;  // by rising size
+  std::vector<Idle> idle_;  // least recently used first
+  uint64_t takes_ = 0;
   std::atomic<size_t> bytes_{0};
 };
 
