@@ -23,7 +23,7 @@ endfunction()
 
 # tandem_test(NAME DEPS...): the .cc files of this folder become one program, every TEST in it a
 # ctest. Without LABELS they are labelled `unit` and built by the target unit_tests: what runs under
-# sanitizers.
+# sanitizers. Those labelled `long` run while no other test does.
 function(tandem_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "DEPS;LABELS")
   if(NOT ARG_TIMEOUT)
@@ -42,8 +42,12 @@ function(tandem_test name)
   if(ARG_LABELS STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY TANDEM_UNIT_TESTS ${name})
   endif()
+  set(alone FALSE)
+  if(ARG_LABELS STREQUAL "long")
+    set(alone TRUE)
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${alone})
 endfunction()
 
 include(GoogleTest)

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 
+#include "engine/graph/opset.h"
 #include "engine/ops/registry.h"
 
 namespace tandem {
@@ -28,7 +29,7 @@ std::string Document() {
       "ai.onnx up to {} are\nknown; a model that needs anything else is refused when it is "
       "loaded, with all reasons.\n\n"
       "| operator | domain | since opset | inputs | outputs | |\n|---|---|---|---|---|---|\n",
-      ops::kNewestOpset);
+      graph::kNewestOpset);
   for (const ops::OpEntry* entry : ops::Operators().entries()) text += Row(*entry);
   return text;
 }

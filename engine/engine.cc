@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/model.h"
+#include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
 #include "engine/ops/registry.h"
 #include "engine/optimizer/optimizer.h"
@@ -26,7 +27,7 @@ optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa i
   optimizer::OptimizeOptions result;
   result.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   result.fold = {options.fold_growth_bytes, options.model_growth_share, options.model_growth_bytes,
-                 options.fold_live_bytes, options.fold_elements};
+                 options.fold_live_bytes,   options.view_bytes,         options.fold_elements};
   result.isa = isa;
   result.parallel = &parallel;
   return result;
@@ -34,6 +35,12 @@ optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa i
 
 Status CheckStopped(const std::function<bool()>& stopped) {
   return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
+}
+
+// Both errors where both are; the code is the first one's.
+Status Joined(const Status& first, const Status& second) {
+  if (first.ok() || second.ok()) return first.ok() ? second : first;
+  return MakeStatus(first.code(), fmt::format("{}; {}", Message(first), Message(second)));
 }
 
 }  // namespace
@@ -46,18 +53,36 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
         isa_(options_.prepack ? options_.isa.value_or(DetectIsa()) : Isa::kReference),
         parallel_(MakeParallel(options_.threads > 0 ? options_.threads : AvailableCpus())) {}
 
+  // The graph resolved, with the types of its values.
+  static StatusOr<onnx_import::ImportedModel> Resolve(
+      StatusOr<onnx_import::ImportedModel> imported) {
+    RETURN_IF_ERROR(imported.status());
+    // Inference passes over what is not resolved, so that a model is told all its reasons at once.
+    const Status resolved = ops::ResolveAll(imported->graph);
+    RETURN_IF_ERROR(Joined(resolved, ops::InferAll(imported->graph)));
+    return imported;
+  }
+
+  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph) {
+    return optimizer::Optimize(graph, constants_, OptimizeOptionsOf(options_, isa_, *parallel_));
+  }
+
+  StatusOr<std::string> Export(const std::string& path) {
+    ASSIGN_OR_RETURN(onnx_import::ImportedModel model,
+                     Resolve(onnx_import::ImportFile(path, {}, constants_)));
+    RETURN_IF_ERROR(Optimize(model.graph).status());
+    return onnx_import::SerializeModel(model);
+  }
+
   StatusOr<std::shared_ptr<const Model>> Compile(StatusOr<onnx_import::ImportedModel> imported,
                                                  const std::function<bool()>& stopped) {
     RETURN_IF_ERROR(imported.status());
-    graph::Graph& graph = imported->graph;
     RETURN_IF_ERROR(CheckStopped(stopped));
-    RETURN_IF_ERROR(ops::ResolveAll(graph));
-    RETURN_IF_ERROR(ops::InferAll(graph));
+    ASSIGN_OR_RETURN(onnx_import::ImportedModel model, Resolve(std::move(imported)));
+    graph::Graph& graph = model.graph;
     // Ports are described as the file has them, before passes replace values.
-    ModelInfo info = DescribePorts(graph, imported->producer);
-    ASSIGN_OR_RETURN(
-        optimizer::OptimizeReport report,
-        optimizer::Optimize(graph, constants_, OptimizeOptionsOf(options_, isa_, *parallel_)));
+    ModelInfo info = DescribePorts(graph, model.producer);
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph));
     RETURN_IF_ERROR(CheckStopped(stopped));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
@@ -92,6 +117,8 @@ StatusOr<std::shared_ptr<const Model>> Engine::Load(const std::string& path,
 StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes) const {
   return impl_->Compile(onnx_import::ImportBytes(bytes, {}, impl_->constants_), {});
 }
+
+StatusOr<std::string> Engine::Export(const std::string& path) const { return impl_->Export(path); }
 
 int Engine::threads() const { return impl_->parallel_->threads(); }
 

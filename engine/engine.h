@@ -22,6 +22,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/graph/dim.h"
+#include "engine/report.h"
 #include "engine/tensor/tensor.h"
 
 namespace tandem {
@@ -45,9 +46,13 @@ struct EngineOptions {
   // Bytes alive and elements computed while folding.
   size_t fold_live_bytes = size_t{64} << 20;
   int64_t fold_elements = 100'000'000;
+  // Bytes that a model's constants that repeat a smaller one (ConstantOfShape, Expand) may take
+  // once they are packed or read as they are. They are no folds and hold no bytes before.
+  size_t view_bytes = size_t{4} << 30;
   // Shape signatures a model keeps a ShapePlan for.
   size_t shape_plans = 64;
-  // Bytes one run may take for its arena and outputs; ResourceExhausted beyond it. 0: no limit.
+  // Bytes one run may take for its arena, its outputs and what it allocates where sizes depend on
+  // data; ResourceExhausted names both numbers beyond it. 0: no limit.
   size_t max_run_bytes = 0;
 };
 
@@ -84,15 +89,23 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
 struct RunOptions {
   // Names of the outputs to return, in that order; empty means all, in the model's order.
   std::vector<std::string> outputs;
   // Asked between tasks; true ends the run with Cancelled.
   std::function<bool()> stopped;
+  // Measures every task.
+  bool profile = false;
 };
 
 struct RunResult {
   std::vector<NamedTensor> outputs;
+  std::vector<TaskTime> profile;  // where asked for: every task, in the order of the report
 };
 
 // One request among several that run as one batch.
@@ -130,8 +143,12 @@ class Model {
   virtual StatusOr<std::vector<RunResult>> RunBatch(std::span<const BatchItem> items,
                                                     const std::function<bool()>& stopped) const = 0;
 
-  // The plan for people: graph, tasks, kernels, layouts, folds, declines.
+  // The plan as text for people: tasks, kernels, layouts, folds, declines.
   virtual std::string Explain() const = 0;
+
+  // The plan, with its sizes for inputs of these shapes: every input that has no default is named.
+  // InvalidArgument as Validate.
+  virtual StatusOr<PlanReport> Report(std::span<const NamedShape> inputs) const = 0;
 };
 
 class Engine {
@@ -148,6 +165,10 @@ class Engine {
                                               const std::function<bool()>& stopped = {}) const;
   // Loads a serialized ModelProto without external data.
   StatusOr<std::shared_ptr<const Model>> LoadBytes(std::string_view bytes) const;
+
+  // The model of an ONNX file after all passes, as a serialized ModelProto. Unimplemented names the
+  // nodes that ONNX has no form for.
+  StatusOr<std::string> Export(const std::string& path) const;
 
   int threads() const;
   Isa isa() const;

@@ -164,9 +164,11 @@ StatusOr<RunResult> CompiledModel::Run(std::span<const NamedTensor> inputs,
   for (const std::string& name : plan_->input_names) {
     views.push_back(FindTensor(inputs, name)->view());
   }
-  ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, session_.Run(views, options.stopped));
+  ASSIGN_OR_RETURN(const runtime::SessionResult run,
+                   session_.Run(views, {options.stopped, options.profile}));
   RunResult result;
-  for (const size_t i : wanted) result.outputs.push_back({plan_->output_names[i], outputs[i]});
+  for (const size_t i : wanted) result.outputs.push_back({plan_->output_names[i], run.outputs[i]});
+  result.profile = Profile(run.task_times);
   return result;
 }
 
@@ -212,7 +214,7 @@ StatusOr<std::vector<RunResult>> CompiledModel::RunBatch(
     ASSIGN_OR_RETURN(inputs.emplace_back(), Join(items, name));
   }
   for (const Tensor& input : inputs) views.push_back(input.view());
-  ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, session_.Run(views, stopped));
+  ASSIGN_OR_RETURN(const runtime::SessionResult run, session_.Run(views, {stopped}));
   std::vector<RunResult> results;
   int64_t row = 0;
   for (const BatchItem& item : items) {
@@ -220,13 +222,39 @@ StatusOr<std::vector<RunResult>> CompiledModel::RunBatch(
     ASSIGN_OR_RETURN(const std::vector<size_t> wanted, OutputIndices(item.outputs));
     RunResult& result = results.emplace_back();
     for (const size_t i : wanted) {
-      result.outputs.push_back({plan_->output_names[i], outputs[i].Rows(row, end)});
+      result.outputs.push_back({plan_->output_names[i], run.outputs[i].Rows(row, end)});
     }
     row = end;
   }
   return results;
 }
 
-std::string CompiledModel::Explain() const { return plan::Explain(*plan_); }
+std::vector<TaskTime> CompiledModel::Profile(
+    const std::vector<std::chrono::nanoseconds>& times) const {
+  std::vector<TaskTime> profile;
+  for (size_t task = 0; task < times.size(); ++task) {
+    profile.push_back({plan_->tasks[task].name, plan_->tasks[task].kernel, times[task]});
+  }
+  return profile;
+}
+
+StatusOr<PlanReport> CompiledModel::Report(std::span<const NamedShape> inputs) const {
+  // Tensors without memory: only their shapes are read.
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, shape] : inputs) {
+    const auto port = std::ranges::find(info_.inputs, name, &Port::name);
+    const DType dtype = port == info_.inputs.end() ? DType::kFloat : port->dtype;
+    tensors.push_back({name, Tensor::Share(nullptr, dtype, shape, nullptr)});
+  }
+  RETURN_IF_ERROR(Validate(tensors));
+  std::vector<TensorView> views;
+  for (const std::string& name : plan_->input_names) {
+    views.push_back(FindTensor(tensors, name)->view());
+  }
+  ASSIGN_OR_RETURN(const runtime::Parts parts, session_.PartsOf(views));
+  PlanReport report = plan::Report(*plan_, *parts.shape_plan);
+  report.parts = parts.count;
+  return report;
+}
 
 }  // namespace tandem

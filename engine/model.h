@@ -33,11 +33,13 @@ class CompiledModel final : public Model {
                           const RunOptions& options) const override;
   StatusOr<std::vector<RunResult>> RunBatch(std::span<const BatchItem> items,
                                             const std::function<bool()>& stopped) const override;
-  std::string Explain() const override;
+  std::string Explain() const override { return ToText(plan::Report(*plan_)); }
+  StatusOr<PlanReport> Report(std::span<const NamedShape> inputs) const override;
 
  private:
   // Indices into the plan's outputs of the names asked for; all when none are.
   StatusOr<std::vector<size_t>> OutputIndices(const std::vector<std::string>& names) const;
+  std::vector<TaskTime> Profile(const std::vector<std::chrono::nanoseconds>& times) const;
   // One input's tensors of all items, one below the other.
   StatusOr<Tensor> Join(std::span<const BatchItem> items, const std::string& name) const;
 

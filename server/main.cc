@@ -1,4 +1,5 @@
-// The daemon: `tandem [serve]` and its health client `tandem health`.
+// The daemon: `tandem [serve]` and its health client `tandem health`. What needs no server
+// (explain, bench, run, export) stands in cli/.
 //
 // Exit codes: 0 stopped as asked, or healthy; 1 failed, or not healthy; 2 the command line, an
 // address or the model repository cannot be used.
@@ -17,7 +18,9 @@
 #include <variant>
 #include <vector>
 
+#include "cli/cli.h"
 #include "engine/base/clock.h"
+#include "engine/base/memory.h"
 #include "engine/engine.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
@@ -38,11 +41,13 @@ constexpr int kStopped = 0;
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 
-// While the daemon stops: how long without a request is quiet, and how often that is tried.
-constexpr std::chrono::milliseconds kQuiet{100};
-constexpr int kQuietSteps = 10;
-// The least time that replies have to leave.
-constexpr std::chrono::milliseconds kReplyTime{1000};
+// The least time that refusals and replies have to leave.
+constexpr std::chrono::milliseconds kReplyTime{1500};
+
+// Memory that one request may take, in bytes.
+uint64_t RequestMemory(const ServerConfig& config) {
+  return config.max_request_memory > 0 ? config.max_request_memory : AvailableMemory() / 4;
+}
 
 // Everything that lives as long as the daemon; a member may use those above it.
 class Daemon {
@@ -51,7 +56,8 @@ class Daemon {
       : config_(config),
         signals_(signals),
         metrics_({.version = TANDEM_VERSION, .triton_metrics = config.triton_metrics}),
-        engine_({.threads = config.threads, .isa = config.isa}),
+        engine_(
+            {.threads = config.threads, .isa = config.isa, .max_run_bytes = RequestMemory(config)}),
         repository_({.root = config.model_repository,
                      .default_max_batch_size = config.default_max_batch_size},
                     engine_, metrics_),
@@ -112,8 +118,7 @@ class Daemon {
     // 3. New requests are refused as Unavailable; those under way finish, or end with the time.
     const Clock::TimePoint end = clock_.Now() + config_.drain_timeout;
     if (!batcher_.Drain(config_.drain_timeout)) spdlog::warn("drain timeout: requests given up");
-    AwaitQuiet();
-    // 4. Connections are closed when the replies have left.
+    // 4. Connections are closed when the refusals and replies have left.
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock_.Now());
     if (grpc_ != nullptr) grpc_->Shutdown(std::max(left, kReplyTime));
     loader_.join();
@@ -126,16 +131,6 @@ class Daemon {
 
   void PublishHealth() {
     if (grpc_ != nullptr) grpc_->PublishHealth();
-  }
-
-  // Returns when no request has come for a while. gRPC answers CANCELLED to a call that crosses the
-  // GOAWAY, which clients do not retry: those in the middle of sending are refused properly first.
-  void AwaitQuiet() const {
-    for (int step = 0; step < kQuietSteps; ++step) {
-      const uint64_t seen = backend_.submitted();
-      std::this_thread::sleep_for(kQuiet);
-      if (backend_.submitted() == seen) return;
-    }
   }
 
   int Load() {
@@ -206,6 +201,7 @@ int Print(const PrintConfig& config) {
 }
 
 int Run(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && cli::IsCommand(arguments.front())) return cli::RunCommand(arguments);
   const StatusOr<Invocation> invocation = ParseCommandLine(arguments);
   if (!invocation.ok()) {
     fmt::print(stderr, "tandem: {}\n", Message(invocation.status()));

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "engine/base/cgroup.h"
 
 namespace tandem {
 namespace {
@@ -25,51 +27,28 @@ constexpr std::array<IsaRow, 6> kIsas = {{{Isa::kReference, "reference"},
                                           {Isa::kVnni, "vnni"},
                                           {Isa::kAmx, "amx"}}};
 
-// The first words of a file, or nothing.
-std::vector<std::string> Words(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<std::string> words;
-  for (std::string word; words.size() < 2 && file >> word;) words.push_back(word);
-  return words;
-}
-
 double Number(const std::string& word) {
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   return end == word.c_str() ? 0 : value;
 }
 
-// CPUs of the cgroup's quota, or 0 when there is none.
+// CPUs of the least quota among the cgroups, or 0 when there is none.
 double QuotaCpus(const std::string& root) {
-  // Version 2: the path of the own group stands behind "0::" in /proc/self/cgroup.
-  std::ifstream groups(root + "/proc/self/cgroup");
-  std::string unified = "/";
-  std::string cpu_group = "/";
-  for (std::string line; std::getline(groups, line);) {
-    const size_t path = line.find(':', line.find(':') + 1);
-    if (path == std::string::npos) continue;
-    if (line.starts_with("0::")) unified = line.substr(path + 1);
-    if (line.find(":cpu,") != std::string::npos || line.find(",cpu:") != std::string::npos ||
-        line.find(":cpu:") != std::string::npos) {
-      cpu_group = line.substr(path + 1);
-    }
-  }
   double quota = 0;
-  const auto take = [&quota](double allowed, double period) {
-    if (allowed <= 0 || period <= 0) return;
-    quota = quota == 0 ? allowed / period : std::min(quota, allowed / period);
+  const auto take = [&quota](const std::string& allowed, const std::string& period) {
+    const double cpus = Number(allowed) / Number(period);
+    if (std::isfinite(cpus) && cpus > 0) quota = quota == 0 ? cpus : std::min(quota, cpus);
   };
-  // Inside a container the group's own path may not be mounted: its root is looked at as well.
-  for (const std::string& group : {unified, std::string("/")}) {
-    const std::vector<std::string> words =
-        Words(fmt::format("{}/sys/fs/cgroup{}/cpu.max", root, group));
-    if (words.size() == 2 && words[0] != "max") take(Number(words[0]), Number(words[1]));
+  const CgroupFolders groups = CgroupFoldersOf("cpu", root);
+  for (const std::string& folder : groups.unified) {
+    const std::vector<std::string> words = FirstWords(folder + "/cpu.max", 2);
+    if (words.size() == 2) take(words[0], words[1]);
   }
-  for (const std::string& group : {cpu_group, std::string("/")}) {
-    const std::string base = fmt::format("{}/sys/fs/cgroup/cpu{}", root, group);
-    const std::vector<std::string> allowed = Words(base + "/cpu.cfs_quota_us");
-    const std::vector<std::string> period = Words(base + "/cpu.cfs_period_us");
-    if (!allowed.empty() && !period.empty()) take(Number(allowed[0]), Number(period[0]));
+  for (const std::string& folder : groups.legacy) {
+    const std::vector<std::string> allowed = FirstWords(folder + "/cpu.cfs_quota_us", 1);
+    const std::vector<std::string> period = FirstWords(folder + "/cpu.cfs_period_us", 1);
+    if (!allowed.empty() && !period.empty()) take(allowed[0], period[0]);
   }
   return quota;
 }
@@ -79,8 +58,8 @@ int PhysicalCores(const std::string& root, const cpu_set_t& mask) {
   std::set<std::string> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::vector<std::string> siblings = Words(
-        fmt::format("{}/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", root, cpu));
+    const std::vector<std::string> siblings = FirstWords(
+        fmt::format("{}/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", root, cpu), 1);
     cores.insert(siblings.empty() ? fmt::format("cpu{}", cpu) : siblings[0]);
   }
   return static_cast<int>(cores.size());

@@ -21,7 +21,7 @@ StatusOr<Isa> ParseIsa(std::string_view name);
 // The highest level this machine executes.
 Isa DetectIsa();
 
-// CPUs this process may keep busy: the least of the affinity mask, the cgroup's quota (v1 or v2,
+// CPUs this process may keep busy: the least of the affinity mask, the cgroups' quotas (v1 or v2,
 // rounded up) and the physical cores of the machine; >= 1. `root` is prefixed to /proc and /sys,
 // for tests.
 int AvailableCpus(std::string_view root = "");

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -22,6 +23,22 @@ struct Hash128 {
 
 // The hash of `bytes`; `seed` separates domains (a dtype and shape, say) with equal bytes.
 Hash128 HashBytes(std::span<const std::byte> bytes, uint64_t seed = 0);
+
+// The hash of bytes that come in pieces: equal to HashBytes of all of them. Not thread-safe.
+class HashStream {
+ public:
+  explicit HashStream(uint64_t seed = 0);
+  ~HashStream();
+  HashStream(const HashStream&) = delete;
+  HashStream& operator=(const HashStream&) = delete;
+
+  void Update(std::span<const std::byte> bytes);
+  Hash128 Finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // 32 lower-case hexadecimal digits.
 std::string ToString(const Hash128& hash);

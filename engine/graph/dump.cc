@@ -11,8 +11,7 @@ struct AttributeText {
   std::string operator()(int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(const std::string& value) const { return fmt::format("\"{}\"", value); }
   std::string operator()(const ConstantRef& value) const {
-    return fmt::format("tensor {}{}", DTypeName(value->view().dtype()),
-                       tandem::ToString(value->view().shape()));
+    return fmt::format("tensor {}{}", DTypeName(value->dtype()), tandem::ToString(value->shape()));
   }
   std::string operator()(const std::shared_ptr<const Graph>& value) const {
     return fmt::format("graph '{}' ({} nodes)", value->name(), value->order().size());

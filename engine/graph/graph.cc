@@ -87,8 +87,8 @@ ValueId Graph::AddValue(std::string_view name, ValueType type) {
 
 ValueId Graph::AddConstant(std::string_view name, ConstantRef constant) {
   ValueType type;
-  type.dtype = constant->view().dtype();
-  type.dims = ToDims(constant->view().shape());
+  type.dtype = constant->dtype();
+  type.dims = ToDims(constant->shape());
   const ValueId id = AddValue(name, std::move(type));
   mutable_value(id).constant = std::move(constant);
   return id;
@@ -205,15 +205,23 @@ void Graph::SetConstant(ValueId id, ConstantRef constant) {
   Undefine(id);
   Value& changed = mutable_value(id);
   changed.type.kind = ValueKind::kTensor;
-  changed.type.dtype = constant->view().dtype();
-  changed.type.dims = ToDims(constant->view().shape());
+  changed.type.dtype = constant->dtype();
+  changed.type.dims = ToDims(constant->shape());
   changed.constant = std::move(constant);
+}
+
+void Graph::RemoveInput(ValueId id) {
+  Value& removed = mutable_value(id);
+  CHECK(removed.is_input && (removed.uses.empty() || removed.constant != nullptr),
+        "input '{}' is read", removed.name);
+  removed.is_input = false;
+  std::erase(inputs_, id);
 }
 
 size_t Graph::ReleaseIfUnread(ValueId id) {
   Value& unread = mutable_value(id);
   if (unread.constant == nullptr || unread.is_input || !unread.uses.empty()) return 0;
-  const size_t bytes = unread.constant->view().byte_size();
+  const size_t bytes = unread.constant->held_bytes();
   unread.constant.reset();
   return bytes;
 }

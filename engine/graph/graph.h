@@ -80,7 +80,7 @@ struct EpilogueStage {
   std::string op;         // ONNX operator type: "Add", "Relu", "Clip" ...
   Attributes attributes;  // of that operator; bounds of a Clip are always attributes min and max
   int operand = -1;       // index into the node's inputs of the second operand, or -1
-  bool operand_is_first = false;  // op(operand, x) rather than op(x, operand)
+  bool operand_is_first = false;           // op(operand, x) rather than op(x, operand)
   std::shared_ptr<const NodeOp> resolved;  // the operator of the node that the stage was
 };
 
@@ -100,6 +100,17 @@ struct Node {
   std::shared_ptr<const NodeOp> op;     // set when the operator has been resolved
   std::string origin;                   // the names of the nodes this one was made of, for people
 };
+
+// A graph among the attributes of a node.
+struct Body {
+  std::string attribute;  // with its place in a list: "branches[2]"
+  std::shared_ptr<const Graph> graph;
+};
+// The bodies of a node in the order in which its captures lie.
+std::vector<Body> BodiesOf(const Node& node);
+bool HasBody(const Node& node);
+// Puts other graphs in the place of the bodies, in that order; inputs and captures stay.
+void SetBodies(Node& node, const std::vector<std::shared_ptr<const Graph>>& graphs);
 
 class Graph {
  public:
@@ -158,6 +169,8 @@ class Graph {
   void Undefine(ValueId id);
   // The value loses its definition and is the constant.
   void SetConstant(ValueId id, ConstantRef constant);
+  // An input that nobody reads, or that is a constant by now, is no input any more.
+  void RemoveInput(ValueId id);
   // Its outputs must have no uses.
   void RemoveNode(NodeId id);
 

@@ -5,23 +5,10 @@
 namespace tandem::graph {
 namespace {
 
-struct CaptureCount {
-  int operator()(const std::shared_ptr<const Graph>& body) const { return body->captures(); }
-  int operator()(const std::vector<std::shared_ptr<const Graph>>& bodies) const {
-    int sum = 0;
-    for (const std::shared_ptr<const Graph>& body : bodies) sum += body->captures();
-    return sum;
-  }
-  template <typename T>
-  int operator()(const T&) const {
-    return 0;
-  }
-};
-
 Status VerifyCaptures(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   int captures = 0;
-  for (const auto& [name, value] : node.attributes) captures += std::visit(CaptureCount(), value);
+  for (const Body& body : BodiesOf(node)) captures += body.graph->captures();
   if (node.captures == captures && captures <= static_cast<int>(node.inputs.size())) {
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/graph/opset.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/unknown_fields.h"
 
@@ -59,7 +60,7 @@ StatusOr<Opsets> DecodeOpsets(
   Opsets opsets;
   for (const ::onnx::OperatorSetIdProto& import : imports) {
     const std::string domain = NormalDomain(import.domain());
-    const int64_t newest = domain.empty() ? kNewestOpset : std::numeric_limits<int>::max();
+    const int64_t newest = domain.empty() ? graph::kNewestOpset : std::numeric_limits<int>::max();
     if (import.version() < 1 || import.version() > newest) {
       return InvalidArgument("opset {} of domain '{}' is imported; versions 1 to {} are known",
                              import.version(), import.domain(), newest);

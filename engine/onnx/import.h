@@ -32,8 +32,6 @@
 
 namespace tandem::onnx_import {
 
-// Newest version of ai.onnx whose meaning is known.
-inline constexpr int kNewestOpset = 28;
 // Bodies in bodies and functions in functions, together.
 inline constexpr int kMaxNesting = 64;
 // Nodes of a file, those in bodies included, and nodes made by inlining functions.

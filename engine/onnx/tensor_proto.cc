@@ -2,9 +2,9 @@
 
 #include <onnx/onnx-data_pb.h>
 
+#include "engine/onnx/encode.h"
 #include "engine/onnx/parse_message.h"
 #include "engine/onnx/tensor_decode.h"
-#include "engine/onnx/tensor_encode.h"
 #include "engine/onnx/unknown_fields.h"
 
 namespace tandem::onnx_import {

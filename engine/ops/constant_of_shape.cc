@@ -46,6 +46,10 @@ class ConstantOfShape final : public Operator {
     return absl::OkStatus();
   }
 
+  std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef>) const override {
+    return value_;
+  }
+
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     RETURN_IF_ERROR(CheckMovable(value_.dtype()));
     const Tensor value = value_;

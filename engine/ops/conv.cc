@@ -148,7 +148,7 @@ StatusOr<std::unique_ptr<Step>> ConvStep::Make(const ConvAttributes& attributes,
   }
   const bool packs = step->isa_ != Isa::kReference && step->dtype_ == DType::kFloat;
   if (const graph::ConstantRef weights = context.constant(kW); packs && weights != nullptr) {
-    step->weight_shape_ = weights->view().shape();
+    step->weight_shape_ = weights->shape();
     ASSIGN_OR_RETURN(step->pack_, context.MakePack(kW, step->Spec(*step->weight_shape_)));
   }
   return step;

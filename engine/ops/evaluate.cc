@@ -47,9 +47,9 @@ class EvaluateBindContext final : public BindContext {
 
 class EvaluateStepContext final : public StepContext {
  public:
-  EvaluateStepContext(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
-                      const Parallel& parallel)
-      : outputs_(outputs), parallel_(parallel) {
+  EvaluateStepContext(const graph::Node& node, const std::vector<Tensor>& inputs,
+                      std::vector<Tensor>& outputs, Isa isa, const Parallel& parallel)
+      : node_(node), outputs_(outputs), isa_(isa), parallel_(parallel) {
     for (const Tensor& input : inputs) inputs_.push_back(input.view());
     for (const Tensor& output : outputs) output_views_.push_back(ViewOf(output));
   }
@@ -71,6 +71,8 @@ class EvaluateStepContext final : public StepContext {
     ASSIGN_OR_RETURN(output, Tensor::Allocate(dtype, shape));
     return output.mutable_view();
   }
+  StatusOr<std::vector<Tensor>> RunBody(int index, std::span<const TensorView> formal,
+                                        std::vector<Tensor> memory) override;
   std::span<std::byte> scratch() const override { return scratch_; }
   const Parallel& parallel() const override { return parallel_; }
 
@@ -82,13 +84,38 @@ class EvaluateStepContext final : public StepContext {
     return tensor.valid() ? tensor.mutable_view() : MutableTensorView();
   }
 
+  const graph::Node& node_;
   std::vector<TensorView> inputs_;
   std::vector<Tensor>& outputs_;
   std::vector<MutableTensorView> output_views_;
   std::vector<DType> dtypes_;
   std::span<std::byte> scratch_;
+  const Isa isa_;
   const Parallel& parallel_;
 };
+
+StatusOr<std::vector<Tensor>> EvaluateStepContext::RunBody(int index,
+                                                           std::span<const TensorView> formal,
+                                                           std::vector<Tensor>) {
+  const std::vector<graph::Body> bodies = graph::BodiesOf(node_);
+  std::vector<Tensor> inputs;
+  const auto borrow = [&inputs](const TensorView& view) {
+    inputs.push_back(Tensor::Share(nullptr, view.dtype(), view.shape(), view.raw()));
+  };
+  for (const TensorView& view : formal) borrow(view);
+  auto port = node_.inputs.size() - static_cast<size_t>(node_.captures);
+  for (int i = 0; i < index; ++i) {
+    port += static_cast<size_t>(bodies[static_cast<size_t>(i)].graph->captures());
+  }
+  const graph::Graph& body = *bodies[static_cast<size_t>(index)].graph;
+  for (int i = 0; i < body.captures(); ++i) borrow(inputs_[port + static_cast<size_t>(i)]);
+  ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateGraph(body, inputs, isa_, parallel_));
+  for (Tensor& output : outputs) {
+    if (output.owner() != nullptr) continue;
+    ASSIGN_OR_RETURN(output, Tensor::Copy(output.view()));
+  }
+  return outputs;
+}
 
 StatusOr<std::vector<ValueFacts>> InferOutputs(const graph::Node& node,
                                                const std::vector<Tensor>& inputs) {
@@ -104,9 +131,10 @@ StatusOr<std::vector<ValueFacts>> InferOutputs(const graph::Node& node,
   return std::move(context.results());
 }
 
+// `context` has the inputs and outputs.
 Status RunStep(const Step& step, const std::vector<Tensor>& inputs,
-               const std::vector<ValueFacts>& facts, std::vector<Tensor>& outputs,
-               const Parallel& parallel) {
+               const std::vector<ValueFacts>& facts, const std::vector<Tensor>& outputs,
+               EvaluateStepContext& context) {
   std::vector<Shape> input_shapes;
   input_shapes.reserve(inputs.size());
   for (const Tensor& input : inputs) input_shapes.push_back(input.shape());
@@ -116,9 +144,8 @@ Status RunStep(const Step& step, const std::vector<Tensor>& inputs,
     output_shapes.push_back(outputs[port].shape());
     dtypes.push_back(facts[port].dtype);
   }
-  const StepShapes shapes{input_shapes, output_shapes, parallel.threads()};
+  const StepShapes shapes{input_shapes, output_shapes, context.parallel().threads()};
   ASSIGN_OR_RETURN(Buffer scratch, Buffer::Allocate(step.ScratchBytes(shapes)));
-  EvaluateStepContext context(inputs, outputs, parallel);
   context.set_scratch(scratch.bytes());
   context.set_dtypes(std::move(dtypes));
   return step.Run(context);
@@ -152,7 +179,43 @@ StatusOr<std::vector<Tensor>> Evaluate(const graph::Node& node, const std::vecto
   if (all_known) return outputs;
   EvaluateBindContext bind(node, inputs, facts, isa);
   ASSIGN_OR_RETURN(const std::unique_ptr<Step> step, op.Bind(bind));
-  RETURN_IF_ERROR(RunStep(*step, inputs, facts, outputs, parallel));
+  EvaluateStepContext context(node, inputs, outputs, isa, parallel);
+  RETURN_IF_ERROR(RunStep(*step, inputs, facts, outputs, context));
+  return outputs;
+}
+
+StatusOr<std::vector<Tensor>> EvaluateGraph(const graph::Graph& graph, std::vector<Tensor> inputs,
+                                            Isa isa, const Parallel& parallel) {
+  std::vector<Tensor> values(static_cast<size_t>(graph.value_limit()));
+  for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
+    const graph::Value& value = graph.value(id);
+    if (value.constant != nullptr) values[static_cast<size_t>(id)] = value.constant->tensor();
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].valid()) values[static_cast<size_t>(graph.inputs()[i])] = std::move(inputs[i]);
+  }
+  for (const graph::ValueId id : graph.inputs()) {
+    if (!values[static_cast<size_t>(id)].valid()) {
+      return InvalidArgument("input '{}' is missing", graph.value(id).name);
+    }
+  }
+  for (const graph::NodeId id : graph.order()) {
+    const graph::Node& node = graph.node(id);
+    std::vector<Tensor> arguments;
+    for (const graph::ValueId input : node.inputs) {
+      arguments.push_back(input == graph::kNoValue ? Tensor() : values[static_cast<size_t>(input)]);
+    }
+    StatusOr<std::vector<Tensor>> results = Evaluate(node, arguments, isa, parallel);
+    if (!results.ok()) return Annotate(results.status(), graph::Describe(graph, id));
+    for (size_t port = 0; port < node.outputs.size(); ++port) {
+      if (node.outputs[port] == graph::kNoValue) continue;
+      values[static_cast<size_t>(node.outputs[port])] = (*results)[port];
+    }
+  }
+  std::vector<Tensor> outputs;
+  for (const graph::ValueId id : graph.outputs()) {
+    outputs.push_back(values[static_cast<size_t>(id)]);
+  }
   return outputs;
 }
 

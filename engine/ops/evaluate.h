@@ -14,4 +14,9 @@ namespace tandem::ops {
 StatusOr<std::vector<Tensor>> Evaluate(const graph::Node& node, const std::vector<Tensor>& inputs,
                                        Isa isa, const Parallel& parallel);
 
+// Outputs of `graph`, whose operators are resolved, node by node. `inputs` are those of the graph,
+// in order; one that is not valid takes its default. Errors name the node.
+StatusOr<std::vector<Tensor>> EvaluateGraph(const graph::Graph& graph, std::vector<Tensor> inputs,
+                                            Isa isa, const Parallel& parallel);
+
 }  // namespace tandem::ops

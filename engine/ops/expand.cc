@@ -29,6 +29,10 @@ class Expand final : public Operator {
     return absl::OkStatus();
   }
 
+  std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef> inputs) const override {
+    return inputs[0]->held();
+  }
+
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     return MakeMoveStep(
         context, "move.expand", [](StepContext& run, std::span<const MutableTensorView> outputs) {

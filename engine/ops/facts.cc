@@ -31,8 +31,16 @@ ValueFacts FactsOf(const Tensor& tensor) {
   return facts;
 }
 
+ValueFacts FactsOf(const graph::Constant& constant) {
+  if (!constant.is_view()) return FactsOf(constant.held());
+  ValueFacts facts;
+  facts.dtype = constant.dtype();
+  facts.dims = graph::ToDims(constant.shape());
+  return facts;
+}
+
 ValueFacts FactsOf(const graph::Value& value) {
-  if (value.constant != nullptr) return FactsOf(value.constant->tensor());
+  if (value.constant != nullptr) return FactsOf(*value.constant);
   ValueFacts facts;
   facts.dtype = value.type.dtype;
   facts.dims = value.type.dims;

@@ -25,6 +25,8 @@ struct ValueFacts {
 
 // Facts of a constant: dtype, extents, value, and content where it is an integer scalar or vector.
 ValueFacts FactsOf(const Tensor& tensor);
+// Facts of a constant; of a view, whose content is not written out, without its value.
+ValueFacts FactsOf(const graph::Constant& constant);
 // Facts of a value of a graph: its declared or inferred type, or its constant.
 ValueFacts FactsOf(const graph::Value& value);
 // The elements of an int32 or int64 tensor of rank 0 or 1.

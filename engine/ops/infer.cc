@@ -1,6 +1,9 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "engine/base/check.h"
+#include "engine/ops/body.h"
 #include "engine/ops/operator.h"
 #include "engine/ops/registry.h"
 
@@ -76,35 +79,125 @@ Status Merge(const graph::Graph& graph, graph::NodeId id, graph::Value& value, V
 
 }  // namespace
 
-Status InferAll(graph::Graph& graph) {
-  std::vector<ValueFacts> facts(static_cast<size_t>(graph.value_limit()));
-  for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
-    facts[static_cast<size_t>(id)] = FactsOf(graph.value(id));
+namespace {
+
+// What the nodes of a graph read, as far as it is known; facts by value.
+InferContext ContextOf(const graph::Node& node, const std::vector<ValueFacts>& facts) {
+  std::vector<const ValueFacts*> inputs;
+  for (const graph::ValueId input : node.inputs) {
+    inputs.push_back(input == graph::kNoValue ? nullptr : &facts[static_cast<size_t>(input)]);
   }
-  std::vector<std::string> errors;
-  for (const graph::NodeId id : graph.order()) {
-    const graph::Node& node = graph.node(id);
-    std::vector<const ValueFacts*> inputs;
-    for (const graph::ValueId input : node.inputs) {
-      inputs.push_back(input == graph::kNoValue ? nullptr : &facts[static_cast<size_t>(input)]);
+  return {node, std::move(inputs)};
+}
+
+// True when every node has its operator, those in bodies included.
+bool IsResolved(const graph::Node& node) {
+  if (node.op == nullptr) return false;
+  return std::ranges::all_of(graph::BodiesOf(node), [](const graph::Body& body) {
+    return std::ranges::all_of(body.graph->order(),
+                               [&](graph::NodeId id) { return IsResolved(body.graph->node(id)); });
+  });
+}
+
+// Infers a graph and all bodies in it, and lists what is wrong with the path of nodes to it.
+class Inference {
+ public:
+  void Infer(graph::Graph& graph, const std::string& path) {
+    std::vector<ValueFacts> facts(static_cast<size_t>(graph.value_limit()));
+    for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
+      facts[static_cast<size_t>(id)] = FactsOf(graph.value(id));
     }
-    InferContext context(node, std::move(inputs));
+    for (const graph::NodeId id : graph.order()) {
+      if (!IsResolved(graph.node(id))) continue;
+      const std::string own = path + graph::Describe(graph, id) + ": ";
+      InferContext context = ContextOf(graph.node(id), facts);
+      if (!InferBodies(graph.mutable_node(id), context, own)) continue;
+      const Status inferred = OpOf(graph.node(id)).Infer(context);
+      if (!inferred.ok()) {
+        errors_.push_back(own + std::string(Message(inferred)));
+        continue;
+      }
+      for (size_t port = 0; port < graph.node(id).outputs.size(); ++port) {
+        const graph::ValueId output = graph.node(id).outputs[port];
+        if (output == graph::kNoValue) continue;
+        ValueFacts& result = context.results()[port];
+        const Status merged = Merge(graph, id, graph.mutable_value(output), result);
+        if (!merged.ok()) errors_.push_back(path + std::string(Message(merged)));
+        facts[static_cast<size_t>(output)] = std::move(result);
+      }
+    }
+  }
+
+  Status Finish() const {
+    if (errors_.empty()) return absl::OkStatus();
+    return InvalidArgument("{}", fmt::join(errors_, "; "));
+  }
+
+ private:
+  // False when a body is wrong.
+  bool InferBodies(graph::Node& node, const InferContext& context, const std::string& path) {
+    const std::vector<graph::Body> bodies = graph::BodiesOf(node);
+    if (bodies.empty()) return true;
+    const size_t before = errors_.size();
+    std::vector<std::shared_ptr<const graph::Graph>> inferred;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      const auto inputs = OpOf(node).BodyInputs(context, static_cast<int>(i));
+      if (!inputs.ok()) {
+        errors_.push_back(path + std::string(Message(inputs.status())));
+        continue;
+      }
+      auto copy = std::make_shared<graph::Graph>(*bodies[i].graph);
+      SetInputTypes(*copy, *inputs);
+      Infer(*copy, path + bodies[i].attribute + ": ");
+      inferred.push_back(std::move(copy));
+    }
+    if (errors_.size() > before) return false;
+    graph::SetBodies(node, inferred);
+    return true;
+  }
+
+  std::vector<std::string> errors_;
+};
+
+}  // namespace
+
+void SetInputTypes(graph::Graph& body, const std::vector<ValueFacts>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    graph::ValueType& type = body.mutable_value(body.inputs()[i]).type;
+    type.dtype = inputs[i].dtype;
+    type.dims = inputs[i].dims;
+  }
+}
+
+StatusOr<std::vector<ValueFacts>> InferBody(const graph::Graph& body,
+                                            std::vector<ValueFacts> inputs) {
+  std::vector<ValueFacts> facts(static_cast<size_t>(body.value_limit()));
+  for (graph::ValueId id = 0; id < body.value_limit(); ++id) {
+    const graph::Value& value = body.value(id);
+    if (value.constant != nullptr) facts[static_cast<size_t>(id)] = FactsOf(value);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    facts[static_cast<size_t>(body.inputs()[i])] = std::move(inputs[i]);
+  }
+  for (const graph::NodeId id : body.order()) {
+    const graph::Node& node = body.node(id);
+    InferContext context = ContextOf(node, facts);
     const Status inferred = OpOf(node).Infer(context);
-    if (!inferred.ok()) {
-      errors.push_back(fmt::format("{}: {}", graph::Describe(graph, id), Message(inferred)));
-      continue;
-    }
+    if (!inferred.ok()) return Annotate(inferred, graph::Describe(body, id));
     for (size_t port = 0; port < node.outputs.size(); ++port) {
-      const graph::ValueId output = node.outputs[port];
-      if (output == graph::kNoValue) continue;
-      ValueFacts& result = context.results()[port];
-      const Status merged = Merge(graph, id, graph.mutable_value(output), result);
-      if (!merged.ok()) errors.emplace_back(Message(merged));
-      facts[static_cast<size_t>(output)] = std::move(result);
+      if (node.outputs[port] == graph::kNoValue) continue;
+      facts[static_cast<size_t>(node.outputs[port])] = std::move(context.results()[port]);
     }
   }
-  if (!errors.empty()) return InvalidArgument("{}", fmt::join(errors, "; "));
-  return absl::OkStatus();
+  std::vector<ValueFacts> outputs;
+  for (const graph::ValueId id : body.outputs()) outputs.push_back(facts[static_cast<size_t>(id)]);
+  return outputs;
+}
+
+Status InferAll(graph::Graph& graph) {
+  Inference inference;
+  inference.Infer(graph, "");
+  return inference.Finish();
 }
 
 }  // namespace tandem::ops

@@ -325,7 +325,7 @@ StatusOr<std::unique_ptr<Step>> BindFloat(const ProductOptions& options, BindCon
   step.stages.insert(step.stages.end(), fused.begin(), fused.end());
   const graph::ConstantRef b = context.constant(kB);
   if (b != nullptr && step.isa != Isa::kReference) {
-    step.b_shape = b->view().shape();
+    step.b_shape = b->shape();
     ASSIGN_OR_RETURN(step.pack, context.MakePack(kB, SpecOf(step, *step.b_shape)));
   }
   return std::make_unique<ProductStep>(std::move(step));

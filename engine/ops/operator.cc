@@ -4,8 +4,19 @@
 
 namespace tandem::ops {
 
+StatusOr<std::vector<ValueFacts>> Operator::BodyInputs(const InferContext& context, int) const {
+  return Internal("operator {} has no bodies", context.node().op_type);
+}
+
 StatusOr<std::unique_ptr<Step>> Operator::Bind(BindContext& context) const {
   return Internal("operator {} has no kernel of its own", context.node().op_type);
+}
+
+// One element that repeats does so under any shape.
+std::optional<Tensor> Operator::RepeatedBy(std::span<const graph::ConstantRef> inputs) const {
+  if (!traits().view || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
+  const bool one_element = inputs[0]->is_view() && inputs[0]->held().elements() == 1;
+  return one_element ? std::optional(inputs[0]->held()) : std::nullopt;
 }
 
 Decision Operator::TryFuseEpilogue(const EpilogueRequest&) const {

@@ -175,10 +175,19 @@ class Operator : public graph::NodeOp {
   // the node.
   virtual Status Infer(InferContext& context) const = 0;
 
+  // Facts of all inputs of body `index` (graph::BodiesOf): its formal inputs, whatever iteration
+  // they are of, then its captures. Only asked of operators with bodies.
+  virtual StatusOr<std::vector<ValueFacts>> BodyInputs(const InferContext& context,
+                                                       int index) const;
+
   // Replaces the node by simpler ones; nothing when the node stays.
   virtual std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId) const {
     return std::nullopt;
   }
+
+  // For a node whose inputs are all constant: the tensor that output 0 repeats, that is, which
+  // broadcasts to its shape. Nothing for operators that compute. Omitted inputs are null.
+  virtual std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef> inputs) const;
 
   // Chooses a kernel. Unimplemented says which dtype or form has none. Operators that always lower
   // and those that are views are never bound.
@@ -190,12 +199,12 @@ class Operator : public graph::NodeOp {
 
   virtual Decision TryFuseEpilogue(const EpilogueRequest& request) const;
 
-  // Only asked when at least one axis is set, or when an input that ReadsShape depends on the number
-  // of items.
+  // Only asked when at least one axis is set, or when an input that ReadsShape depends on the
+  // number of items.
   virtual BatchAnswer Batch(const BatchQuery& query) const;
 
-  // True when input `port` is a shape that Batch follows through the extents of the output: it may be
-  // computed from the number of items, which no other input next to the batch may be.
+  // True when input `port` is a shape that Batch follows through the extents of the output: it may
+  // be computed from the number of items, which no other input next to the batch may be.
   virtual bool ReadsShape(int) const { return false; }
 };
 

@@ -201,6 +201,7 @@ class RecurrentOp final : public Operator {
     // Every step reads all of R, but for a large batch the arithmetic counts.
     const Shape& x = shapes.inputs[Ports::kX];
     const Shape& r = shapes.inputs[Ports::kR];
+    if (x.rank() != 3 || r.rank() != 3) return {};  // not known yet
     const auto rows = static_cast<double>(x[0] * x[1] * r[0] * r[1]);
     Cost cost = ElementwiseCost(shapes, dtype, 0);
     cost.multiply_adds = rows * static_cast<double>(x[2] + r[2]);
@@ -291,8 +292,8 @@ Status RecurrentOp<kKind>::Infer(InferContext& context) const {
 }
 
 bool IsZero(const graph::ConstantRef& constant) {
-  if (constant == nullptr || constant->view().dtype() == DType::kString) return false;
-  return std::ranges::all_of(constant->view().bytes(),
+  if (constant == nullptr || constant->dtype() == DType::kString) return false;
+  return std::ranges::all_of(constant->held().view().bytes(),
                              [](std::byte byte) { return byte == std::byte{0}; });
 }
 

@@ -167,7 +167,7 @@ class PackedWeight {
                                      BindContext& context) {
     PackedWeight weight(form, kind, context.isa());
     if (const graph::ConstantRef constant = context.constant(form.port)) {
-      weight.shape_ = constant->view().shape();
+      weight.shape_ = constant->shape();
       ASSIGN_OR_RETURN(weight.pack_, context.MakePack(form.port, weight.Spec(*weight.shape_)));
     }
     return weight;

@@ -33,21 +33,67 @@ Status CheckArity(const graph::Node& node, const OpEntry& entry) {
   return absl::OkStatus();
 }
 
-// Inputs and outputs of the graph that are no tensors.
-std::vector<std::string> PortErrors(const graph::Graph& graph) {
-  std::vector<std::string> errors;
-  const auto check = [&](std::string_view kind, const std::string& name, graph::ValueId id) {
-    const graph::ValueType& type = graph.value(id).type;
-    if (type.kind == graph::ValueKind::kTensor) return;
-    errors.push_back(fmt::format("graph {} '{}' is of type {}; only tensors are supported", kind,
-                                 name, graph::ToString(type)));
-  };
-  for (const graph::ValueId id : graph.inputs()) check("input", graph.value(id).name, id);
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    check("output", graph.output_names()[i], graph.outputs()[i]);
+// Resolves a graph and all bodies in it, and lists what is wrong with the path of nodes to it.
+class Resolver {
+ public:
+  void Resolve(graph::Graph& graph, const std::string& path) {
+    CheckPorts(graph, path);
+    for (const graph::NodeId id : graph.order()) {
+      graph::Node& node = graph.mutable_node(id);
+      if (node.op != nullptr) continue;
+      const std::string own = path + graph::Describe(graph, id) + ": ";
+      ResolveBodies(node, own);
+      StatusOr<std::shared_ptr<const Operator>> op = ParseNode(node);
+      if (op.ok()) {
+        node.op = *std::move(op);
+      } else {
+        Add(op.status().code(), own + std::string(Message(op.status())));
+      }
+    }
   }
-  return errors;
-}
+
+  Status Finish() const {
+    if (errors_.empty()) return absl::OkStatus();
+    return MakeStatus(code_, fmt::format("{}", fmt::join(errors_, "; ")));
+  }
+
+ private:
+  void Add(absl::StatusCode code, std::string error) {
+    if (errors_.empty()) code_ = code;
+    errors_.push_back(std::move(error));
+  }
+
+  // Inputs and outputs of the graph that are no tensors.
+  void CheckPorts(const graph::Graph& graph, const std::string& path) {
+    const auto check = [&](std::string_view kind, const std::string& name, graph::ValueId id) {
+      const graph::ValueType& type = graph.value(id).type;
+      if (type.kind == graph::ValueKind::kTensor) return;
+      Add(absl::StatusCode::kUnimplemented,
+          fmt::format("{}graph {} '{}' is of type {}; only tensors are supported", path, kind, name,
+                      graph::ToString(type)));
+    };
+    for (const graph::ValueId id : graph.inputs()) check("input", graph.value(id).name, id);
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      check("output", graph.output_names()[i], graph.outputs()[i]);
+    }
+  }
+
+  // Bodies are shared by whoever copied the node; a resolved copy takes their place.
+  void ResolveBodies(graph::Node& node, const std::string& path) {
+    const std::vector<graph::Body> bodies = graph::BodiesOf(node);
+    if (bodies.empty()) return;
+    std::vector<std::shared_ptr<const graph::Graph>> resolved;
+    for (const graph::Body& body : bodies) {
+      auto copy = std::make_shared<graph::Graph>(*body.graph);
+      Resolve(*copy, path + body.attribute + ": ");
+      resolved.push_back(std::move(copy));
+    }
+    graph::SetBodies(node, resolved);
+  }
+
+  std::vector<std::string> errors_;
+  absl::StatusCode code_ = absl::StatusCode::kOk;
+};
 
 }  // namespace
 
@@ -88,21 +134,9 @@ StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node) {
 }
 
 Status ResolveAll(graph::Graph& graph) {
-  std::vector<std::string> errors = PortErrors(graph);
-  absl::StatusCode code = errors.empty() ? absl::StatusCode::kOk : absl::StatusCode::kUnimplemented;
-  for (const graph::NodeId id : graph.order()) {
-    graph::Node& node = graph.mutable_node(id);
-    if (node.op != nullptr) continue;
-    StatusOr<std::shared_ptr<const Operator>> op = ParseNode(node);
-    if (op.ok()) {
-      node.op = *std::move(op);
-      continue;
-    }
-    if (code == absl::StatusCode::kOk) code = op.status().code();
-    errors.push_back(fmt::format("{}: {}", graph::Describe(graph, id), Message(op.status())));
-  }
-  if (errors.empty()) return absl::OkStatus();
-  return MakeStatus(code, fmt::format("{}", fmt::join(errors, "; ")));
+  Resolver resolver;
+  resolver.Resolve(graph, "");
+  return resolver.Finish();
 }
 
 }  // namespace tandem::ops

@@ -85,9 +85,6 @@ class OpRegistry {
   std::map<std::pair<std::string, std::string>, OpEntry, std::less<>> entries_;
 };
 
-// The newest ai.onnx opset whose operators are known here.
-inline constexpr int kNewestOpset = 24;
-
 // All operators of this folder. Immutable after its construction.
 const OpRegistry& Operators();
 
@@ -95,12 +92,13 @@ const OpRegistry& Operators();
 // attributes.
 StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node);
 
-// Parses every node that has no operator yet, subgraphs excluded. All errors are listed in one
-// status, each with its node, joined by "; ".
+// Parses every node that has no operator yet, those in bodies included. All errors are listed in
+// one status, each with the path of nodes to it, joined by "; ".
 Status ResolveAll(graph::Graph& graph);
 
-// Runs shape inference over the whole graph, in its order, and stores types in its values. All
-// errors are listed.
+// Runs shape inference over the whole graph and its bodies, in its order, and stores types in their
+// values. All errors are listed, with the path of nodes to them. Nodes without an operator are
+// passed over: their outputs are as declared.
 Status InferAll(graph::Graph& graph);
 
 }  // namespace tandem::ops

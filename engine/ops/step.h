@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -30,6 +31,15 @@ class StepContext {
   // every input's shape and known content was given). ResourceExhausted when it passes the run's
   // limit.
   virtual StatusOr<MutableTensorView> AllocateOutput(int port, const Shape& shape) = 0;
+  // Makes `tensor` an output whose shape depends on data, with its memory; nothing for an omitted
+  // output. Copies where a context has no better way.
+  virtual Status HandOver(int port, const Tensor& tensor);
+  // Runs body `index` of the node (graph::BodiesOf) with these formal inputs; what it captures is
+  // added. Results by output of the body; one that fits the dtype and shape of its tensor in
+  // `memory` is written there. Cancelled when the run is stopped. Internal error where a step has
+  // no bodies.
+  virtual StatusOr<std::vector<Tensor>> RunBody(int index, std::span<const TensorView> formal,
+                                                std::vector<Tensor> memory);
   // At least ScratchBytes(shapes) bytes, aligned to kBufferAlignment, contents undefined.
   virtual std::span<std::byte> scratch() const = 0;
   virtual const Parallel& parallel() const = 0;

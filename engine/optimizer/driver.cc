@@ -30,7 +30,12 @@ size_t ConstantBytes(const graph::Graph& graph) {
   size_t bytes = 0;
   for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
     const graph::Value& value = graph.value(id);
-    if (value.constant != nullptr) bytes += value.constant->view().byte_size();
+    if (value.constant != nullptr) bytes += value.constant->held_bytes();
+  }
+  for (const graph::NodeId id : graph.order()) {
+    for (const graph::Body& body : graph::BodiesOf(graph.node(id))) {
+      bytes += ConstantBytes(*body.graph);
+    }
   }
   return bytes;
 }
@@ -138,7 +143,7 @@ StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
     std::ranges::move(entry.declines, std::back_inserter(report.declines));
   }
   report.folded_nodes = context_.ledger_.folds();
-  report.folded_bytes = context_.ledger_.made_bytes();
+  report.folded = context_.ledger_.total();
   return report;
 }
 

@@ -36,8 +36,8 @@ std::optional<std::string> Unusual(const graph::Graph& graph, const graph::Node&
 }
 
 bool IsFloatVector(const graph::ConstantRef& constant, int64_t extent) {
-  return constant != nullptr && constant->view().dtype() == DType::kFloat &&
-         constant->view().shape() == Shape{extent};
+  return constant != nullptr && constant->dtype() == DType::kFloat &&
+         constant->shape() == Shape{extent};
 }
 
 // Conv's constants; the reason why they are none, or nothing.
@@ -49,11 +49,11 @@ std::optional<std::string> MatchConv(const graph::Graph& graph, const OptimizeOp
     return "the result of the Conv has another reader or is a graph output";
   }
   match.weight = FoldableInput(graph, conv, 1, options);
-  if (match.weight == nullptr || match.weight->view().dtype() != DType::kFloat ||
-      match.weight->view().shape().rank() < 2) {
+  if (match.weight == nullptr || match.weight->dtype() != DType::kFloat ||
+      match.weight->shape().rank() < 2) {
     return "the weight of the Conv is no float constant";
   }
-  const int64_t channels = match.weight->view().shape()[0];
+  const int64_t channels = match.weight->shape()[0];
   if (conv.inputs.size() > 2 && conv.inputs[2] != graph::kNoValue) {
     match.conv_bias = FoldableInput(graph, conv, 2, options);
     if (!IsFloatVector(match.conv_bias, channels)) return "the bias of the Conv is no constant";
@@ -63,7 +63,7 @@ std::optional<std::string> MatchConv(const graph::Graph& graph, const OptimizeOp
 
 std::optional<std::string> MatchNorm(const graph::Graph& graph, const graph::Node& norm,
                                      const OptimizeOptions& options, Match& match) {
-  const int64_t channels = match.weight->view().shape()[0];
+  const int64_t channels = match.weight->shape()[0];
   for (int i = 0; i < 4; ++i) {
     match.norm[static_cast<size_t>(i)] = FoldableInput(graph, norm, i + 1, options);
     if (!IsFloatVector(match.norm[static_cast<size_t>(i)], channels)) {
@@ -85,7 +85,8 @@ struct Folded {
 };
 
 StatusOr<Folded> Fold(const Match& match) {
-  const TensorView& weight = match.weight->view();
+  ASSIGN_OR_RETURN(const Tensor spelled, match.weight->SpellOut());
+  const TensorView& weight = spelled.view();
   const int64_t channels = weight.shape()[0];
   Folded folded;
   ASSIGN_OR_RETURN(folded.weight, Tensor::Allocate(DType::kFloat, weight.shape()));
@@ -110,10 +111,11 @@ StatusOr<Folded> Fold(const Match& match) {
 FoldCost CostOf(const graph::Graph& graph, const Match& match) {
   const graph::Node& conv = graph.node(match.conv);
   FoldCost cost;
-  const TensorView& weight = match.weight->view();
+  const graph::Constant& weight = *match.weight;
   cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
+  cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
   const graph::Value& source = graph.value(conv.inputs[1]);
-  if (source.uses.size() == 1 && !source.is_input) cost.freed_bytes = weight.byte_size();
+  if (source.uses.size() == 1 && !source.is_input) cost.freed_bytes = weight.held_bytes();
   cost.elements = 2 * weight.elements();
   return cost;
 }

@@ -9,7 +9,24 @@ ops::Decision Over(std::string rule, size_t value, size_t limit, std::string_vie
   return ops::Decision::Decline(std::move(rule), fmt::format("{} > {} {}", value, limit, unit));
 }
 
+size_t Difference(size_t a, size_t b) { return a > b ? a - b : 0; }
+
 }  // namespace
+
+size_t FoldLedger::ModelGrowth() const {
+  return static_cast<size_t>(budget_.model_growth_share * static_cast<double>(initializer_bytes_)) +
+         budget_.model_growth_bytes;
+}
+
+FoldBudget FoldLedger::Rest() const {
+  const size_t growth = Difference(total_.made_bytes, total_.freed_bytes);
+  FoldBudget rest = budget_;
+  rest.model_growth_share = 0;
+  rest.model_growth_bytes = Difference(ModelGrowth(), growth);
+  rest.live_bytes = Difference(budget_.live_bytes, growth);
+  rest.elements = budget_.elements - total_.elements;
+  return rest;
+}
 
 ops::Decision FoldLedger::Check(const FoldCost& cost) const {
   const size_t one_fold = std::max(cost.freed_bytes, budget_.growth_bytes);
@@ -17,30 +34,32 @@ ops::Decision FoldLedger::Check(const FoldCost& cost) const {
     return Over("makes more than it frees and more than one fold may", cost.made_bytes, one_fold,
                 "bytes");
   }
-  const size_t made = made_bytes_ + cost.made_bytes;
-  const size_t freed = freed_bytes_ + cost.freed_bytes;
-  const size_t growth = made > freed ? made - freed : 0;
-  const size_t model =
-      static_cast<size_t>(budget_.model_growth_share * static_cast<double>(initializer_bytes_)) +
-      budget_.model_growth_bytes;
-  if (growth > model) return Over("grows the model beyond its budget", growth, model, "bytes");
+  const size_t made = total_.made_bytes + cost.made_bytes;
+  const size_t growth = Difference(made, total_.freed_bytes + cost.freed_bytes);
+  if (growth > ModelGrowth()) {
+    return Over("grows the model beyond its budget", growth, ModelGrowth(), "bytes");
+  }
   // The sources still live while the fold is computed.
-  const size_t live = made > freed_bytes_ ? made - freed_bytes_ : 0;
+  const size_t live = Difference(made + cost.spelled_bytes, total_.freed_bytes);
   if (live > budget_.live_bytes) {
     return Over("keeps too much alive while folding", live, budget_.live_bytes, "bytes");
   }
-  if (cost.elements > budget_.elements - elements_) {
-    return Over("is too much work for the load", static_cast<size_t>(elements_ + cost.elements),
+  const size_t views = total_.view_bytes + cost.view_bytes;
+  if (views > budget_.view_bytes) {
+    return Over("repeats a constant beyond what all such may take", views, budget_.view_bytes,
+                "bytes");
+  }
+  if (cost.elements > budget_.elements - total_.elements) {
+    return Over("is too much work for the load",
+                static_cast<size_t>(total_.elements + cost.elements),
                 static_cast<size_t>(budget_.elements), "elements");
   }
   return ops::Decision::Accept();
 }
 
 void FoldLedger::Charge(const FoldCost& cost) {
-  made_bytes_ += cost.made_bytes;
-  freed_bytes_ += cost.freed_bytes;
-  elements_ += cost.elements;
-  if (cost.made_bytes > 0) ++folds_;
+  total_ += cost;
+  if (cost.made_bytes + cost.view_bytes > 0) ++folds_;
 }
 
 }  // namespace tandem::optimizer

@@ -9,12 +9,6 @@
 
 namespace tandem::optimizer {
 
-struct FoldCost {
-  size_t made_bytes = 0;   // of the constants that the fold makes
-  size_t freed_bytes = 0;  // of the constants that nobody reads afterwards
-  int64_t elements = 0;    // of work: multiply-adds, or elements read and written if more
-};
-
 // Not thread-safe.
 class FoldLedger {
  public:
@@ -25,15 +19,17 @@ class FoldLedger {
   ops::Decision Check(const FoldCost& cost) const;
   void Charge(const FoldCost& cost);
 
-  size_t made_bytes() const { return made_bytes_; }
+  const FoldCost& total() const { return total_; }
   int folds() const { return folds_; }
+  // What is left of the budget.
+  FoldBudget Rest() const;
 
  private:
   FoldBudget budget_;
   size_t initializer_bytes_;
-  size_t made_bytes_ = 0;
-  size_t freed_bytes_ = 0;
-  int64_t elements_ = 0;
+  size_t ModelGrowth() const;  // allowed in all
+
+  FoldCost total_;
   int folds_ = 0;
 };
 

@@ -4,8 +4,10 @@
 //   y = f(shapes that are known) -> y is a constant (Shape, and integer arithmetic on it)
 //
 // One sweep in dataflow order folds whole chains, as a folded value is a constant to its readers at
-// once. What folding may cost is bounded by FoldBudget (optimizer.h).
+// once. What folding may cost is bounded by FoldBudget (optimizer.h). What only repeats a constant
+// (ConstantOfShape, Expand) becomes a view of it, without bytes of its own.
 #include <algorithm>
+#include <limits>
 
 #include "engine/ops/evaluate.h"
 #include "engine/optimizer/rewrite.h"
@@ -16,14 +18,6 @@ namespace {
 using graph::kNoValue;
 
 enum class Source : uint8_t { kConstants, kInference };
-
-bool HasBody(const graph::Node& node) {
-  return std::ranges::any_of(node.attributes, [](const auto& attribute) {
-    return std::holds_alternative<std::shared_ptr<const graph::Graph>>(attribute.second) ||
-           std::holds_alternative<std::vector<std::shared_ptr<const graph::Graph>>>(
-               attribute.second);
-  });
-}
 
 bool IsRead(const graph::Graph& graph, graph::ValueId output) {
   return output != kNoValue && !graph.value(output).uses.empty();
@@ -95,18 +89,34 @@ size_t FreedBytes(const graph::Graph& graph, const graph::Node& node) {
     const graph::Value& value = graph.value(id);
     if (value.constant == nullptr || value.is_input) continue;
     const auto own = static_cast<size_t>(std::ranges::count(node.inputs, id));
-    if (value.uses.size() == own) bytes += value.constant->view().byte_size();
+    if (value.uses.size() == own) bytes += value.constant->held_bytes();
   }
   return bytes;
 }
 
+std::vector<graph::ConstantRef> ConstantsOf(const graph::Graph& graph, const graph::Node& node) {
+  std::vector<graph::ConstantRef> constants;
+  for (const graph::ValueId id : node.inputs) {
+    constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant);
+  }
+  return constants;
+}
+
 int64_t InputElements(const graph::Graph& graph, const graph::Node& node) {
   int64_t elements = 0;
-  for (const graph::ValueId id : node.inputs) {
-    if (id == kNoValue || graph.value(id).constant == nullptr) continue;
-    elements += graph.value(id).constant->view().elements();
+  for (const graph::ConstantRef& constant : ConstantsOf(graph, node)) {
+    if (constant != nullptr) elements += constant->elements();
   }
   return elements;
+}
+
+// Bytes of the views that evaluating the node writes out.
+size_t SpelledBytes(const graph::Graph& graph, const graph::Node& node) {
+  size_t bytes = 0;
+  for (const graph::ConstantRef& constant : ConstantsOf(graph, node)) {
+    if (constant != nullptr && constant->is_view()) bytes += constant->byte_size();
+  }
+  return bytes;
 }
 
 // The multiply-adds that the operator estimates for these concrete shapes.
@@ -115,8 +125,8 @@ int64_t WorkOf(const graph::Graph& graph, const graph::Node& node,
   std::vector<Shape> inputs;
   DType dtype = DType::kFloat;
   for (const graph::ValueId id : node.inputs) {
-    inputs.push_back(id == kNoValue ? Shape() : graph.value(id).constant->view().shape());
-    if (inputs.size() == 1 && id != kNoValue) dtype = graph.value(id).constant->view().dtype();
+    inputs.push_back(id == kNoValue ? Shape() : graph.value(id).constant->shape());
+    if (inputs.size() == 1 && id != kNoValue) dtype = graph.value(id).constant->dtype();
   }
   const ops::StepShapes shapes{inputs, outputs, 1};
   const double work = ops::OpOf(node).EstimateCost(shapes, dtype).multiply_adds;
@@ -130,6 +140,7 @@ std::optional<FoldCost> CostOf(const graph::Graph& graph, const graph::Node& nod
                                std::span<const ops::ValueFacts> facts) {
   FoldCost cost;
   cost.freed_bytes = FreedBytes(graph, node);
+  cost.spelled_bytes = SpelledBytes(graph, node);
   cost.elements = InputElements(graph, node);
   std::vector<Shape> outputs(node.outputs.size());
   bool all_known = true;
@@ -154,18 +165,16 @@ std::optional<FoldCost> CostOf(const graph::Graph& graph, const graph::Node& nod
   return cost;
 }
 
-std::vector<Tensor> TensorsOf(const graph::Graph& graph, const graph::Node& node) {
-  std::vector<Tensor> tensors;
-  for (const graph::ValueId id : node.inputs) {
-    tensors.push_back(id == kNoValue ? Tensor() : graph.value(id).constant->tensor());
-  }
-  return tensors;
-}
-
 StatusOr<std::vector<Tensor>> Compute(const graph::Graph& graph, const graph::Node& node,
                                       Source source, PassContext& context) {
   if (source == Source::kConstants) {
-    return ops::Evaluate(node, TensorsOf(graph, node), context.options().isa, context.parallel());
+    std::vector<Tensor> inputs;
+    for (const graph::ConstantRef& constant : ConstantsOf(graph, node)) {
+      inputs.emplace_back();
+      if (constant == nullptr) continue;
+      ASSIGN_OR_RETURN(inputs.back(), constant->SpellOut());
+    }
+    return ops::Evaluate(node, inputs, context.options().isa, context.parallel());
   }
   std::vector<Tensor> outputs(node.outputs.size());
   for (size_t port = 0; port < outputs.size(); ++port) {
@@ -178,7 +187,7 @@ StatusOr<std::vector<Tensor>> Compute(const graph::Graph& graph, const graph::No
 // True when the node is one that must not be folded although its inputs are constant.
 bool Refused(const graph::Graph& graph, graph::NodeId anchor, PassContext& context) {
   const graph::Node& node = graph.node(anchor);
-  if (HasBody(node)) {
+  if (graph::HasBody(node)) {
     context.Refuse(graph, anchor, "node", "control flow is not folded");
   } else if (!ops::OpOf(node).traits().deterministic) {
     context.Refuse(graph, anchor, "node", "its result differs from run to run");
@@ -224,6 +233,42 @@ std::optional<std::vector<Tensor>> ComputeWithinBudget(const graph::Graph& graph
   return std::nullopt;
 }
 
+// What output 0 repeats, if that is smaller by enough to be worth a view.
+std::optional<Tensor> RepeatedBy(const graph::Graph& graph, const graph::Node& node,
+                                 const PassContext& context) {
+  constexpr size_t kSmall = 4096;  // bytes; less is written out
+  const std::optional<Shape> shape = context.inferred()[0].shape();
+  if (!shape) return std::nullopt;
+  std::optional<Tensor> tensor = ops::OpOf(node).RepeatedBy(ConstantsOf(graph, node));
+  if (!tensor || DTypeBits(tensor->dtype()) % 8 != 0 || tensor->dtype() == DType::kString) {
+    return std::nullopt;
+  }
+  const std::optional<int64_t> elements = CheckedElements(shape->dims());
+  const bool large = elements && *elements > tensor->elements() &&
+                     *elements > static_cast<int64_t>(kSmall / DTypeBytes(tensor->dtype(), 1));
+  return large ? tensor : std::nullopt;
+}
+
+std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor, Tensor tensor,
+                                     PassContext& context) {
+  const Shape shape = *context.inferred()[0].shape();
+  FoldCost cost;
+  const auto bytes =
+      CheckedMul(shape.elements(), static_cast<int64_t>(DTypeBytes(tensor.dtype(), 1)));
+  cost.view_bytes = bytes ? static_cast<size_t>(*bytes) : std::numeric_limits<size_t>::max() / 2;
+  const ops::Decision decision = context.ledger().Check(cost);
+  if (!decision.accepted) {
+    context.Refuse(graph, anchor, "outputs", decision.rule, decision.numbers);
+    return std::nullopt;
+  }
+  context.Charge(cost);
+  graph::Patch patch(graph);
+  patch.SetConstant(graph.node(anchor).outputs[0],
+                    context.constants().InternView(std::move(tensor), shape));
+  patch.RemoveNode(anchor);
+  return patch;
+}
+
 }  // namespace
 
 std::optional<graph::Patch> FoldConstants(const graph::Graph& graph, graph::NodeId anchor,
@@ -239,6 +284,11 @@ std::optional<graph::Patch> FoldConstants(const graph::Graph& graph, graph::Node
   }
   if (Refused(graph, anchor, context)) return std::nullopt;
   if (context.inferred().size() != node.outputs.size()) return std::nullopt;
+  if (source == Source::kConstants) {
+    if (std::optional<Tensor> tensor = RepeatedBy(graph, node, context)) {
+      return MakeView(graph, anchor, *std::move(tensor), context);
+    }
+  }
   std::optional<std::vector<Tensor>> outputs = ComputeWithinBudget(graph, anchor, source, context);
   if (!outputs) return std::nullopt;
   graph::Patch patch(graph);

@@ -2,7 +2,6 @@
 // point. Passes know operator traits, never a kernel.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -13,22 +12,25 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/report.h"
 
 namespace tandem::optimizer {
 
-// Why a pass left something as it was.
-struct Decline {
-  std::string pass;
-  std::string node;     // graph::Describe
-  std::string role;     // "epilogue Relu", "input 1 (W)"
-  std::string rule;     // "grows the model beyond its budget"
-  std::string numbers;  // "4194304 > 4194303 bytes"
-};
+// What folding makes and frees, and its work.
+struct FoldCost {
+  size_t made_bytes = 0;     // of the constants that a fold makes
+  size_t freed_bytes = 0;    // of the constants that nobody reads afterwards
+  size_t view_bytes = 0;     // of the views that it makes, were they written out
+  size_t spelled_bytes = 0;  // of the views that it reads, written out for its time only
+  int64_t elements = 0;      // multiply-adds, or elements read and written if more
 
-struct PassReport {
-  std::string pass;
-  int changes = 0;  // patches committed
-  std::chrono::nanoseconds time{0};
+  FoldCost& operator+=(const FoldCost& other) {
+    made_bytes += other.made_bytes;
+    freed_bytes += other.freed_bytes;
+    view_bytes += other.view_bytes;
+    elements += other.elements;
+    return *this;
+  }
 };
 
 struct OptimizeReport {
@@ -36,7 +38,7 @@ struct OptimizeReport {
   std::vector<Decline> declines;   // of the last sweep of each pass
   int rounds = 0;
   int folded_nodes = 0;
-  size_t folded_bytes = 0;  // made by folding
+  FoldCost folded;
 };
 
 // Budgets of everything that is computed from constants at load. A fold that would pass one is left
@@ -49,6 +51,9 @@ struct FoldBudget {
   size_t model_growth_bytes = size_t{16} << 20;
   // At no time are more bytes alive than before folding plus these.
   size_t live_bytes = size_t{64} << 20;
+  // Constants that repeat a smaller one (ConstantOfShape, Expand) stay views of no bytes and cost
+  // none of the above; packed or read as they are they may take this much in all.
+  size_t view_bytes = size_t{4} << 30;
   // Elements of work of all folds together.
   int64_t elements = 100'000'000;
 };

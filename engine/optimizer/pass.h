@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,13 @@
 #include "engine/optimizer/optimizer.h"
 
 namespace tandem::optimizer {
+
+// A body of control flow as a pass has left it: with the types of its inputs (for comparison), and
+// why passes declined in it.
+struct OptimizedBody {
+  std::string inputs;
+  std::vector<Decline> declines;
+};
 
 // What a pass may ask besides the graph, and where it says why it left something alone. Lives as
 // long as one Optimize() call; everything but the declines and the cost is the driver's.
@@ -33,6 +42,16 @@ class PassContext {
   // Records why the pass leaves `node` as it is.
   void Refuse(const graph::Graph& graph, graph::NodeId node, std::string role, std::string rule,
               std::string numbers = {});
+  // Records reasons that were found elsewhere.
+  void Report(Decline decline) { declines_.push_back(std::move(decline)); }
+  // The record of a body, or null.
+  const OptimizedBody* FindBody(const std::shared_ptr<const graph::Graph>& body) const {
+    const auto found = bodies_.find(body);
+    return found == bodies_.end() ? nullptr : &found->second;
+  }
+  void RecordBody(std::shared_ptr<const graph::Graph> body, OptimizedBody record) {
+    bodies_.insert_or_assign(std::move(body), std::move(record));
+  }
   // What the returned patch computes; charged to the ledger when the patch is committed.
   void Charge(const FoldCost& cost) { cost_ = cost; }
 
@@ -54,6 +73,7 @@ class PassContext {
   FoldCost cost_;
   std::vector<int> depths_;
   std::vector<ops::ValueFacts> inferred_;
+  std::map<std::shared_ptr<const graph::Graph>, OptimizedBody> bodies_;
 };
 
 // Returns nothing when the pass does not apply at `anchor`, and never an empty patch. Looks at the
@@ -77,6 +97,7 @@ StatusOr<OptimizeReport> RunPasses(std::span<const Pass> passes, graph::Graph& g
 
 // The passes, each in the file of its name.
 std::optional<graph::Patch> FoldConstants(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> InlineIf(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> DropIdentity(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> DropNoop(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FoldBatchNorm(const graph::Graph&, graph::NodeId, PassContext&);
@@ -85,5 +106,6 @@ std::optional<graph::Patch> FuseLayerNorm(const graph::Graph&, graph::NodeId, Pa
 std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> OptimizeBodies(const graph::Graph&, graph::NodeId, PassContext&);
 
 }  // namespace tandem::optimizer

@@ -1,6 +1,7 @@
 // The pipeline, in order. Constants come first so that the patterns behind find them; batch
 // normalizations are folded, and formulas that exporters write out are recognised, before lowering
 // could take them apart; fusion into kernels is last, when nothing else wants to see the nodes.
+// Bodies come when all is known of what they read.
 #include <array>
 
 #include "engine/optimizer/pass.h"
@@ -8,8 +9,9 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 9> kPasses = {{
+  static constexpr std::array<Pass, 11> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
+      {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
       {.name = "drop_noop", .run = DropNoop},
       {.name = "fold_batch_norm", .run = FoldBatchNorm},
@@ -18,6 +20,7 @@ std::span<const Pass> Pipeline() {
       {.name = "fuse_layer_norm", .run = FuseLayerNorm},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
+      {.name = "optimize_bodies", .run = OptimizeBodies},
   }};
   return kPasses;
 }

@@ -31,9 +31,14 @@ Shape EstimatedShape(const ops::ValueFacts& facts) {
 
 class Builder {
  public:
+  // `path` stands before the nodes of a body in errors.
   Builder(const graph::Graph& graph, const PlanOptions& options, graph::ConstantStore& constants,
-          PackStore& packs)
-      : graph_(graph), options_(options), constants_(constants), packs_(packs) {}
+          PackStore& packs, std::string path = {})
+      : graph_(graph),
+        options_(options),
+        constants_(constants),
+        packs_(packs),
+        path_(std::move(path)) {}
 
   StatusOr<std::unique_ptr<Plan>> Build() {
     layouts_ = AssignLayouts(graph_);
@@ -46,7 +51,6 @@ class Builder {
     for (size_t i = 0; i < graph_.outputs().size(); ++i) RETURN_IF_ERROR(AddOutput(i));
     FinishValues();
     AddSchedule();
-    plan_->batch = AnalyzeBatch(graph_);
     return std::move(plan_);
   }
 
@@ -112,10 +116,11 @@ class Builder {
       return index;
     }
     Shape shape;
-    const Shape& own = native->view().shape();
+    const Shape& own = native->shape();
     for (size_t axis = static_cast<size_t>(own.rank()); axis < rank; ++axis) shape.Append(1);
     for (const int64_t extent : own.dims()) shape.Append(extent);
-    ASSIGN_OR_RETURN(Tensor moved, ToChannelsLast(native->tensor().Reshaped(shape)));
+    ASSIGN_OR_RETURN(const Tensor tensor, native->SpellOut());
+    ASSIGN_OR_RETURN(Tensor moved, ToChannelsLast(tensor.Reshaped(shape)));
     const ValueIndex index = AddValue(id, layout, rank);
     At(index).constant = constants_.Intern(std::move(moved));
     At(index).dims = graph::ToDims(shape);
@@ -144,7 +149,7 @@ class Builder {
     if (index == kOmitted) return {};
     const PlanValue& value = plan_->values[static_cast<size_t>(index)];
     if (value.constant != nullptr && value.layout == Layout::kNative) {
-      return ops::FactsOf(value.constant->tensor());
+      return ops::FactsOf(*value.constant);
     }
     ops::ValueFacts facts;
     facts.dtype = value.dtype;
@@ -183,7 +188,7 @@ class Builder {
   Status AddNode(graph::NodeId id) {
     const graph::Node& node = graph_.node(id);
     const std::string name = graph::Describe(graph_, id);
-    const auto annotate = [&name](const Status& status) { return Annotate(status, name); };
+    const auto annotate = [&](const Status& status) { return Annotate(status, path_ + name); };
     Task task;
     task.name = node.origin.empty() ? name : fmt::format("{} [{}]", name, node.origin);
     task.node = node;
@@ -210,6 +215,7 @@ class Builder {
       AddView(std::move(task));
       return absl::OkStatus();
     }
+    RETURN_IF_ERROR(AddBodies(task, path_ + name));
     return annotate(AddBound(std::move(task)));
   }
 
@@ -225,6 +231,21 @@ class Builder {
       default:
         return false;
     }
+  }
+
+  Status AddBodies(Task& task, const std::string& path) {
+    for (const graph::Body& body : graph::BodiesOf(task.node)) {
+      const std::string inner = fmt::format("{}: {}: ", path, body.attribute);
+      ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
+                       Builder(*body.graph, options_, constants_, packs_, inner).Build());
+      for (const ops::PackRef& pack : plan->packs) AddPack(pack);
+      task.bodies.push_back(std::move(plan));
+    }
+    return absl::OkStatus();
+  }
+
+  void AddPack(const ops::PackRef& pack) {
+    if (std::ranges::find(plan_->packs, pack) == plan_->packs.end()) plan_->packs.push_back(pack);
   }
 
   void AddView(Task task) {
@@ -253,10 +274,9 @@ class Builder {
     ASSIGN_OR_RETURN(task.step, ops::OpOf(task.node).Bind(context));
     task.kernel = task.step->kernel();
     task.packed = context.packed();
-    for (const ops::PackRef& pack : context.packs()) {
-      if (std::ranges::find(plan_->packs, pack) == plan_->packs.end()) plan_->packs.push_back(pack);
-    }
+    for (const ops::PackRef& pack : context.packs()) AddPack(pack);
     task.seconds = EstimateSeconds(task, request);
+    for (const auto& body : task.bodies) task.seconds += body->item_seconds;
     Push(std::move(task));
     return absl::OkStatus();
   }
@@ -299,17 +319,25 @@ class Builder {
         if (!task.packed[port]) read_native[static_cast<size_t>(task.inputs[port])] = true;
       }
     }
-    std::set<const graph::Constant*> counted;
     for (size_t v = 0; v < plan_->values.size(); ++v) {
       PlanValue& value = plan_->values[v];
-      if (value.constant == nullptr) continue;
-      if (!read_native[v] && !value.is_output) {
-        value.constant = nullptr;
-      } else if (counted.insert(value.constant.get()).second) {
-        plan_->constant_bytes += value.constant->view().byte_size();
-      }
+      if (!read_native[v] && !value.is_output) value.constant = nullptr;
+    }
+    std::set<graph::ConstantRef> constants;
+    CollectConstants(*plan_, constants);
+    for (const graph::ConstantRef& constant : constants) {
+      plan_->constant_bytes += constant->view().byte_size();
     }
     for (const ops::PackRef& pack : plan_->packs) plan_->pack_bytes += pack->buffer.size();
+  }
+
+  static void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {
+    for (const PlanValue& value : plan.values) {
+      if (value.constant != nullptr) constants.insert(value.constant);
+    }
+    for (const Task& task : plan.tasks) {
+      for (const auto& body : task.bodies) CollectConstants(*body, constants);
+    }
   }
 
   void AddSchedule() {
@@ -330,6 +358,7 @@ class Builder {
   const PlanOptions& options_;
   graph::ConstantStore& constants_;
   PackStore& packs_;
+  const std::string path_;
   Layouts layouts_;
   std::map<Key, ValueIndex> index_;
   std::vector<Status> errors_;
@@ -340,7 +369,9 @@ class Builder {
 
 StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs) {
-  return Builder(graph, options, constants, packs).Build();
+  ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Builder(graph, options, constants, packs).Build());
+  plan->batch = AnalyzeBatch(graph);
+  return plan;
 }
 
 }  // namespace tandem::plan

@@ -1,72 +1,215 @@
+// A plan as a report, and a report as text.
 #include <fmt/format.h>
 
-#include "engine/plan/plan.h"
+#include "engine/plan/shape_plan.h"
 
-namespace tandem::plan {
+namespace tandem {
+namespace plan {
 namespace {
 
-std::string ValueText(const Plan& plan, ValueIndex index) {
-  if (index == kOmitted) return "-";
-  const PlanValue& value = plan.values[static_cast<size_t>(index)];
-  std::string text = fmt::format("'{}' {}{}", value.name, DTypeName(value.dtype),
-                                 value.dims ? graph::ToString(*value.dims) : std::string("[...]"));
+std::string MemoryOf(const Plan& plan, const ShapePlan& shape_plan, size_t v) {
+  const auto quoted = [&](ValueIndex other) {
+    return fmt::format("'{}'", plan.values[static_cast<size_t>(other)].name);
+  };
+  const ValuePlace& place = shape_plan.values[v];
+  switch (place.storage) {
+    case Storage::kInput:
+      return "input";
+    case Storage::kConstant:
+      return "constant";
+    case Storage::kKnown:
+      return "known";
+    case Storage::kArena:
+      return "arena";
+    case Storage::kOutput:
+      return "output";
+    case Storage::kView:
+      return "view of " + quoted(plan.values[v].view_of);
+    case Storage::kShared:
+      return "in place of " + quoted(place.in_place_of);
+    case Storage::kDynamic:
+      return "allocated while running";
+    case Storage::kUnused:
+      return plan.values[v].def < 0 ? "packed" : "not read";
+  }
+  return "";
+}
+
+ValueReport ReportValue(const PlanValue& value) {
+  ValueReport report{.name = value.name, .dtype = value.dtype, .layout = value.layout};
+  report.extents = value.dims ? graph::ToString(*value.dims) : "[...]";
+  if (value.constant != nullptr) report.memory = "constant";
+  return report;
+}
+
+void AddShape(const Plan& plan, const ShapePlan& shape_plan, size_t v, ValueReport& report) {
+  const ValuePlace& place = shape_plan.values[v];
+  report.memory = MemoryOf(plan, shape_plan, v);
+  if (place.storage == Storage::kDynamic) return;
+  report.shape = place.shape;
+  const bool own = place.storage != Storage::kView && place.storage != Storage::kShared &&
+                   place.storage != Storage::kUnused;
+  if (own) report.bytes = DTypeBytes(report.dtype, place.shape.elements());
+}
+
+std::string_view ModeName(TaskMode mode) {
+  switch (mode) {
+    case TaskMode::kRun:
+      return "run";
+    case TaskMode::kSkip:
+      return "once";
+    case TaskMode::kDynamic:
+      return "sized";
+  }
+  return "";
+}
+
+TaskReport ReportTask(const Task& task) {
+  TaskReport report{.name = task.name, .kernel = task.kernel};
+  for (const graph::EpilogueStage& stage : task.node.epilogue) report.epilogue.push_back(stage.op);
+  report.inputs.assign(task.inputs.begin(), task.inputs.end());
+  report.packed = task.packed;
+  report.outputs.assign(task.outputs.begin(), task.outputs.end());
+  report.estimated_seconds = task.seconds;
+  const std::vector<graph::Body> bodies = graph::BodiesOf(task.node);
+  for (size_t i = 0; i < task.bodies.size(); ++i) {
+    report.body_names.push_back(bodies[i].attribute);
+    report.bodies.push_back(Report(*task.bodies[i]));
+  }
+  return report;
+}
+
+}  // namespace
+
+PlanReport Report(const Plan& plan) {
+  PlanReport report;
+  for (const PlanValue& value : plan.values) report.values.push_back(ReportValue(value));
+  for (const Task& task : plan.tasks) report.tasks.push_back(ReportTask(task));
+  for (const Block& block : plan.schedule.blocks) {
+    std::vector<ScheduleReport>& items = report.blocks.emplace_back();
+    for (const ScheduleItem& item : block.items) items.push_back({item.task, item.branches});
+  }
+  report.forks = plan.schedule.forks();
+  for (const ops::PackRef& pack : plan.packs) {
+    report.packs.push_back({pack->key, pack->buffer.size()});
+  }
+  report.passes = plan.optimized.passes;
+  report.declines = plan.optimized.declines;
+  report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
+  if (!report.joinable) report.not_joinable_reason = plan.batch.reason;
+  report.constant_bytes = plan.constant_bytes;
+  report.pack_bytes = plan.pack_bytes;
+  return report;
+}
+
+PlanReport Report(const Plan& plan, const ShapePlan& shape_plan) {
+  PlanReport report = Report(plan);
+  for (size_t v = 0; v < plan.values.size(); ++v) AddShape(plan, shape_plan, v, report.values[v]);
+  for (size_t t = 0; t < plan.tasks.size(); ++t) {
+    report.tasks[t].mode = ModeName(shape_plan.tasks[t].mode);
+    report.tasks[t].scratch_bytes = shape_plan.tasks[t].scratch_bytes;
+  }
+  report.arena_bytes = shape_plan.arena_bytes;
+  return report;
+}
+
+}  // namespace plan
+
+namespace {
+
+std::string ValueText(const PlanReport& report, int index) {
+  if (index < 0) return "-";
+  const ValueReport& value = report.values[static_cast<size_t>(index)];
+  std::string text = fmt::format("'{}' {}{}", value.name, DTypeName(value.dtype), value.extents);
+  if (value.shape && ToString(*value.shape) != value.extents) {
+    text += " = " + ToString(*value.shape);
+  }
   if (value.layout != Layout::kNative) text += fmt::format(" {}", LayoutName(value.layout));
-  if (value.constant != nullptr) text += " constant";
+  if (!value.memory.empty()) text += ", " + value.memory;
+  if (value.bytes > 0) text += fmt::format(", {} bytes", value.bytes);
   return text;
 }
 
-std::string TaskText(const Plan& plan, TaskIndex index) {
-  const Task& task = plan.tasks[static_cast<size_t>(index)];
+// Every line of `text`, which ends in a newline, further to the right.
+std::string Indented(const std::string& text) {
+  std::string result;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin) + 1;
+    result += "      " + text.substr(begin, end - begin);
+    begin = end;
+  }
+  return result;
+}
+
+std::string StepsText(const PlanReport& report);
+
+std::string TaskText(const PlanReport& report, size_t index) {
+  const TaskReport& task = report.tasks[index];
   std::string text = fmt::format("task {} {}: {}", index, task.name, task.kernel);
-  for (const graph::EpilogueStage& stage : task.node.epilogue) text += " +" + stage.op;
+  for (const std::string& stage : task.epilogue) text += " +" + stage;
+  if (!task.mode.empty() && task.mode != "run") text += fmt::format(" ({})", task.mode);
+  if (task.scratch_bytes > 0) text += fmt::format(", {} bytes of scratch", task.scratch_bytes);
   text += "\n";
-  for (size_t port = 0; port < task.inputs.size(); ++port) {
-    text += fmt::format("    in  {}{}\n", ValueText(plan, task.inputs[port]),
-                        task.packed[port] ? " packed" : "");
+  for (const int input : task.inputs) {
+    text += fmt::format("    in  {}\n", ValueText(report, input));
   }
-  for (const ValueIndex output : task.outputs) {
-    text += fmt::format("    out {}\n", ValueText(plan, output));
+  for (const int output : task.outputs) {
+    text += fmt::format("    out {}\n", ValueText(report, output));
+  }
+  for (size_t i = 0; i < task.bodies.size(); ++i) {
+    text += fmt::format("    body {}\n", task.body_names[i]) + Indented(StepsText(task.bodies[i]));
   }
   return text;
 }
 
-void AppendBlock(const Plan& plan, int block, int depth, std::string& text) {
-  const std::string indent(static_cast<size_t>(depth) * 2, ' ');
-  for (const ScheduleItem& item : plan.schedule.blocks[static_cast<size_t>(block)].items) {
-    if (!item.is_fork()) {
+std::string BlockText(const PlanReport& report, int block, size_t depth) {
+  const std::string indent(depth * 2, ' ');
+  std::string text;
+  for (const ScheduleReport& item : report.blocks[static_cast<size_t>(block)]) {
+    if (item.branches.empty()) {
       text += fmt::format("{}task {}\n", indent, item.task);
       continue;
     }
     text += fmt::format("{}fork of {} towers\n", indent, item.branches.size());
     for (size_t i = 0; i < item.branches.size(); ++i) {
       text += fmt::format("{}tower {}\n", indent, i);
-      AppendBlock(plan, item.branches[i], depth + 1, text);
+      text += BlockText(report, item.branches[i], depth + 1);
     }
   }
+  return text;
+}
+
+// The tasks and, where there are forks, the schedule.
+std::string StepsText(const PlanReport& report) {
+  std::string text;
+  for (size_t task = 0; task < report.tasks.size(); ++task) text += TaskText(report, task);
+  if (report.forks > 0) text += "schedule\n" + BlockText(report, 0, 1);
+  return text;
 }
 
 }  // namespace
 
-std::string Explain(const Plan& plan) {
-  std::string text = fmt::format(
-      "{} tasks, {} forks, {} bytes of constants, {} packs of {} bytes\n", plan.tasks.size(),
-      plan.schedule.forks(), plan.constant_bytes, plan.packs.size(), plan.pack_bytes);
-  text += plan.batch.joinable ? "requests join along axis 0\n"
-                              : fmt::format("requests do not join: {}\n", plan.batch.reason);
-  for (size_t task = 0; task < plan.tasks.size(); ++task) {
-    text += TaskText(plan, static_cast<TaskIndex>(task));
+std::string ToText(const PlanReport& report) {
+  std::string text = fmt::format("{} tasks, {} forks\n", report.tasks.size(), report.forks);
+  text += fmt::format("weights {} bytes, {} packs of {} bytes", report.constant_bytes,
+                      report.packs.size(), report.pack_bytes);
+  if (report.arena_bytes) text += fmt::format(", arena {} bytes", *report.arena_bytes);
+  text += report.parts == 1 ? "\n" : fmt::format(" for each of {} parts\n", report.parts);
+  text += report.joinable ? "requests join along axis 0\n"
+                          : fmt::format("requests do not join: {}\n", report.not_joinable_reason);
+  text += StepsText(report);
+  for (const PackReport& pack : report.packs) {
+    text += fmt::format("pack {}: {} bytes\n", pack.name, pack.bytes);
   }
-  text += "schedule\n";
-  AppendBlock(plan, 0, 1, text);
-  for (const optimizer::PassReport& pass : plan.optimized.passes) {
+  for (const PassReport& pass : report.passes) {
     text += fmt::format("pass {}: {} changes, {} us\n", pass.pass, pass.changes,
                         std::chrono::duration_cast<std::chrono::microseconds>(pass.time).count());
   }
-  for (const optimizer::Decline& decline : plan.optimized.declines) {
+  for (const Decline& decline : report.declines) {
     text += fmt::format("declined {}: {}, {}: {} ({})\n", decline.pass, decline.node, decline.role,
                         decline.rule, decline.numbers);
   }
   return text;
 }
 
-}  // namespace tandem::plan
+}  // namespace tandem

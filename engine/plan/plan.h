@@ -34,16 +34,19 @@ struct PlanValue {
   bool is_output = false;
 };
 
+struct Plan;
+
 // One step of the plan: a node with its kernel, or a view, which costs nothing.
 struct Task {
   std::string name;    // as graph::Describe of the node it came from
   std::string kernel;  // Step::kernel(), or "view"
   graph::Node node;    // infers shapes; its inputs and outputs are those of the graph
-  std::unique_ptr<const ops::Step> step;  // null for a view
-  std::vector<ValueIndex> inputs;         // by port
-  std::vector<ValueIndex> outputs;        // by port
-  std::vector<bool> packed;               // by input port: the step holds a pack instead
-  double seconds = 0;                     // estimated for one item
+  std::unique_ptr<const ops::Step> step;            // null for a view
+  std::vector<ValueIndex> inputs;                   // by port
+  std::vector<ValueIndex> outputs;                  // by port
+  std::vector<bool> packed;                         // by input port: the step holds a pack instead
+  std::vector<std::shared_ptr<const Plan>> bodies;  // as graph::BodiesOf(node)
+  double seconds = 0;                               // estimated for one item
 };
 
 struct Plan {
@@ -57,8 +60,8 @@ struct Plan {
   BatchAnalysis batch;
   double item_seconds = 0;  // estimated for one item on one thread
   optimizer::OptimizeReport optimized;
-  std::vector<ops::PackRef> packs;  // all that steps hold, each once
-  size_t constant_bytes = 0;        // of the constants in `values`, each once
+  std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once
+  size_t constant_bytes = 0;        // of the constants in `values` and in bodies, each once
   size_t pack_bytes = 0;
 };
 
@@ -68,12 +71,13 @@ struct PlanOptions {
   double fork_gate_seconds = 20e-6;
 };
 
-// Binds every node of `graph`, which is optimized, resolved and inferred. Unimplemented or
-// InvalidArgument lists every node that has no kernel, not the first one only.
+// Binds every node of `graph`, which is optimized, resolved and inferred. Each body of control flow
+// becomes a plan of its own; its requests do not join, as the node's do not. Unimplemented or
+// InvalidArgument lists every node that has no kernel, with the path to it, not the first one only.
 StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs);
 
-// The plan as text for people.
-std::string Explain(const Plan& plan);
+// What is known of the plan before any shapes are.
+PlanReport Report(const Plan& plan);
 
 }  // namespace tandem::plan

@@ -66,7 +66,7 @@ class ShapePlanner {
       const PlanValue& value = plan_.values[v];
       if (value.def >= 0) continue;
       if (value.constant != nullptr && value.layout == Layout::kNative) {
-        facts_[v] = ops::FactsOf(value.constant->tensor());
+        facts_[v] = ops::FactsOf(*value.constant);
       } else {
         facts_[v].dtype = value.dtype;
         facts_[v].dims = value.dims;
@@ -95,7 +95,9 @@ class ShapePlanner {
   // Computes a task now when everything it reads is known: the arithmetic of shapes.
   Status EvaluateIfKnown(const Task& task) {
     const ops::Traits traits = ops::OpOf(task.node).traits();
-    if (!traits.deterministic || task.inputs.empty()) return absl::OkStatus();
+    if (!traits.deterministic || task.inputs.empty() || !task.bodies.empty()) {
+      return absl::OkStatus();
+    }
     std::vector<Tensor> inputs;
     for (const ValueIndex input : task.inputs) {
       if (input != kOmitted && !FactsAt(input).value) return absl::OkStatus();

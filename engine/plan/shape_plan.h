@@ -59,4 +59,7 @@ StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                           std::span<const Shape> inputs, Isa isa,
                                                           const Parallel& parallel);
 
+// With the numbers of these shapes.
+PlanReport Report(const Plan& plan, const ShapePlan& shape_plan);
+
 }  // namespace tandem::plan

@@ -9,10 +9,11 @@ using plan::Storage;
 using plan::ValueIndex;
 
 RunValues::RunValues(const plan::Plan& plan, const plan::ShapePlan& shape_plan,
-                     std::span<std::byte> arena)
+                     std::span<std::byte> arena, MemoryBudget& budget)
     : plan_(plan),
       shape_plan_(shape_plan),
       arena_(arena),
+      budget_(budget),
       views_(plan.values.size()),
       outputs_(plan.outputs.size()),
       dynamic_(plan.values.size()) {
@@ -83,6 +84,7 @@ StatusOr<MutableTensorView> RunValues::Allocate(ValueIndex value, const Shape& s
   const auto v = static_cast<size_t>(value);
   CHECK(shape_plan_.values[v].storage == Storage::kDynamic, "'{}' has its memory already",
         plan_.values[v].name);
+  RETURN_IF_ERROR(budget_.Take(DTypeBytes(plan_.values[v].dtype, shape.elements())));
   ASSIGN_OR_RETURN(dynamic_[v], Tensor::Allocate(plan_.values[v].dtype, shape));
   views_[v] = MutableTensorView(plan_.values[v].dtype, shape,
                                 dynamic_[v].mutable_view().mutable_raw(), plan_.values[v].layout);
@@ -99,7 +101,16 @@ void RunValues::ShareDynamic(ValueIndex value, ValueIndex source, const Shape& s
                                 plan_.values[v].layout);
 }
 
-void RunValues::CopyOutputs() {
+void RunValues::TakeDynamic(ValueIndex value, const Tensor& tensor) {
+  const auto v = static_cast<size_t>(value);
+  CHECK(shape_plan_.values[v].storage == Storage::kDynamic && tensor.owner() != nullptr,
+        "'{}' cannot take a tensor over", plan_.values[v].name);
+  dynamic_[v] = tensor;
+  views_[v] = MutableTensorView(tensor.dtype(), tensor.shape(), tensor.mutable_view().mutable_raw(),
+                                plan_.values[v].layout);
+}
+
+Status RunValues::CopyOutputs() {
   for (const int output : shape_plan_.copied_outputs) {
     const auto i = static_cast<size_t>(output);
     const TensorView& from = At(plan_.outputs[i]);
@@ -114,10 +125,10 @@ void RunValues::CopyOutputs() {
     const auto v = static_cast<size_t>(output);
     if (shape_plan_.values[v].storage != Storage::kDynamic) continue;
     if (dynamic_[v].owner() != nullptr) continue;
-    StatusOr<Tensor> copy = Tensor::Copy(At(output));
-    CHECK(copy.ok(), "{}", Message(copy.status()));
-    dynamic_[v] = *std::move(copy);
+    RETURN_IF_ERROR(budget_.Take(At(output).byte_size()));
+    ASSIGN_OR_RETURN(dynamic_[v], Tensor::Copy(At(output)));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace tandem::runtime

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
-#include "engine/runtime/tensor_env.h"
 
 namespace tandem::runtime {
 namespace {
@@ -18,6 +17,12 @@ TensorView RowsOf(const TensorView& view, int64_t begin, int64_t count) {
   shape[0] = count;
   const auto* data = static_cast<const std::byte*>(view.raw());
   return {view.dtype(), std::move(shape), data + DTypeBytes(view.dtype(), begin * row)};
+}
+
+std::vector<TensorView> FirstRows(std::span<const TensorView> inputs, int64_t count) {
+  std::vector<TensorView> rows;
+  for (const TensorView& input : inputs) rows.push_back(RowsOf(input, 0, count));
+  return rows;
 }
 
 }  // namespace
@@ -45,6 +50,29 @@ size_t ShapePlanCache::size() const {
   return entries_.size();
 }
 
+Session::Session(const plan::Plan& plan, const SessionOptions& options, const Parallel& parallel,
+                 ArenaPool& arenas)
+    : plan_(plan),
+      options_(options),
+      parallel_(parallel),
+      arenas_(arenas),
+      shape_plans_(options.shape_plans) {
+  for (size_t task = 0; task < plan.tasks.size(); ++task) {
+    for (const auto& body : plan.tasks[task].bodies) {
+      bodies_[static_cast<plan::TaskIndex>(task)].push_back(
+          std::make_unique<const Session>(*body, options, parallel, arenas));
+    }
+  }
+}
+
+StatusOr<std::vector<Tensor>> Session::RunBody(Call call,
+                                               const std::function<bool()>& stopped) const {
+  const Session& body = *bodies_.at(call.task)[static_cast<size_t>(call.body)];
+  ASSIGN_OR_RETURN(SessionResult result,
+                   body.RunWhole(call.inputs, std::move(call.memory), RunControl{stopped}));
+  return std::move(result.outputs);
+}
+
 StatusOr<std::shared_ptr<const plan::ShapePlan>> Session::ShapePlanFor(
     std::span<const TensorView> inputs) const {
   ShapePlanCache::Key key;
@@ -56,111 +84,143 @@ StatusOr<std::shared_ptr<const plan::ShapePlan>> Session::ShapePlanFor(
   return made;
 }
 
-StatusOr<std::vector<Tensor>> Session::Run(std::span<const TensorView> inputs,
-                                           const std::function<bool()>& stopped) const {
-  if ((plan_.batch.joinable || plan_.batch.fixed_at_one) && !inputs.empty()) {
-    const int64_t items = inputs[0].shape()[0];
-    if (PartItems(items) != items) return RunParts(inputs, items, stopped);
+StatusOr<SessionResult> Session::Run(std::span<const TensorView> inputs,
+                                     const RunControl& control) const {
+  const int64_t part = PartItems(inputs);
+  return part == 0 ? RunWhole(inputs, {}, control) : RunParts(inputs, part, control);
+}
+
+StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
+  const int64_t part = PartItems(inputs);
+  if (part > 0) {
+    ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(FirstRows(inputs, part)));
+    const int64_t count = (inputs[0].shape()[0] + part - 1) / part;
+    if (!HasDynamicOutput(*shape_plan)) return Parts{std::move(shape_plan), count};
   }
-  return RunWhole(inputs, stopped);
+  ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(inputs));
+  return Parts{std::move(shape_plan), 1};
 }
 
 // Items of the largest part when a batch is cut for the threads there are, or because the model
-// fixes its batch at 1.
-int64_t Session::PartItems(int64_t items) const {
-  if (plan_.batch.fixed_at_one) return 1;
+// fixes its batch at 1; 0 when it runs whole.
+int64_t Session::PartItems(std::span<const TensorView> inputs) const {
+  const bool fixed_at_one = plan_.batch.fixed_at_one;
+  if ((!plan_.batch.joinable && !fixed_at_one) || inputs.empty()) return 0;
+  const int64_t items = inputs[0].shape()[0];
   const int64_t threads = parallel_.threads();
-  const int64_t part = (items + threads - 1) / threads;
-  return plan_.item_seconds * static_cast<double>(part) < kMinPartSeconds ? items : part;
+  const int64_t part = fixed_at_one ? 1 : (items + threads - 1) / threads;
+  const bool worth =
+      fixed_at_one || plan_.item_seconds * static_cast<double>(part) >= kMinPartSeconds;
+  return part == items || !worth ? 0 : part;
 }
 
-Status Session::CheckBytes(const plan::ShapePlan& shape_plan, int64_t parts) const {
-  if (options_.max_run_bytes == 0) return absl::OkStatus();
-  size_t bytes = shape_plan.arena_bytes;
+bool Session::HasDynamicOutput(const plan::ShapePlan& shape_plan) const {
+  return std::ranges::any_of(plan_.outputs, [&](plan::ValueIndex output) {
+    return shape_plan.values[static_cast<size_t>(output)].storage == plan::Storage::kDynamic;
+  });
+}
+
+Status Session::TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts,
+                          MemoryBudget& budget) const {
+  size_t output_bytes = 0;
   for (const plan::ValueIndex output : plan_.outputs) {
     const auto v = static_cast<size_t>(output);
-    bytes += DTypeBytes(plan_.values[v].dtype, shape_plan.values[v].shape.elements());
+    if (shape_plan.values[v].storage == plan::Storage::kDynamic) continue;
+    output_bytes += DTypeBytes(plan_.values[v].dtype, shape_plan.values[v].shape.elements());
   }
-  bytes *= static_cast<size_t>(parts);
-  if (bytes <= options_.max_run_bytes) return absl::OkStatus();
-  return ResourceExhausted("the run needs {} bytes of memory where {} are allowed", bytes,
-                           options_.max_run_bytes);
+  const int64_t arenas = std::min<int64_t>(parts, parallel_.threads());
+  return budget.Take(static_cast<size_t>(arenas) * shape_plan.arena_bytes +
+                     static_cast<size_t>(parts) * output_bytes);
 }
 
 // Runs the plan once. An output that is no tensor yet becomes what the run computes: its size
 // depends on data.
-Status Session::RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
-                        std::span<Tensor> outputs, const std::function<bool()>& stopped) const {
+StatusOr<TaskTimes> Session::RunPlan(const plan::ShapePlan& shape_plan,
+                                     std::span<const TensorView> inputs, std::span<Tensor> outputs,
+                                     const RunState& state) const {
   ASSIGN_OR_RETURN(ArenaPool::Lease arena, arenas_.Take(shape_plan.arena_bytes));
-  RunValues values(plan_, shape_plan, arena.bytes());
+  RunValues values(plan_, shape_plan, arena.bytes(), state.budget);
+  if (state.control.profile) values.StartProfile();
   for (size_t i = 0; i < inputs.size(); ++i) values.BindInput(i, inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].valid()) values.BindOutput(i, outputs[i].mutable_view());
   }
-  RETURN_IF_ERROR(TensorEnv(values, parallel_, stopped).Run());
+  const RunScope scope{parallel_, state.control.stopped, *this};
+  RETURN_IF_ERROR(TensorEnv(values, scope).Run());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].valid()) outputs[i] = values.dynamic(plan_.outputs[i]);
   }
-  return absl::OkStatus();
+  return values.TakeTimes();
 }
 
-StatusOr<std::vector<Tensor>> Session::RunParts(std::span<const TensorView> inputs, int64_t items,
-                                                const std::function<bool()>& stopped) const {
-  const int64_t part = PartItems(items);
+StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, int64_t part,
+                                          const RunControl& control) const {
+  const int64_t items = inputs[0].shape()[0];
   const int64_t parts = (items + part - 1) / part;
   const auto count = [&](int64_t i) { return std::min(part, items - i * part); };
   // At most two sizes of parts, so at most two shape plans. Only shapes matter here: a batch of no
   // items has the shape plan of a part, too.
   std::vector<std::shared_ptr<const plan::ShapePlan>> shape_plans;
   for (const int64_t rows_of_part : {part, parts == 0 ? part : count(parts - 1)}) {
-    Views rows;
-    for (const TensorView& input : inputs) rows.push_back(RowsOf(input, 0, rows_of_part));
-    ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(rows));
+    ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(FirstRows(inputs, rows_of_part)));
   }
-  RETURN_IF_ERROR(CheckBytes(*shape_plans[0], parts));
-  std::vector<Tensor> outputs;
+  if (HasDynamicOutput(*shape_plans[0])) return RunWhole(inputs, {}, control);
+  MemoryBudget budget(options_.max_run_bytes);
+  RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, budget));
+  const RunState state{budget, control};
+  SessionResult result;
   for (const plan::ValueIndex output : plan_.outputs) {
     const auto v = static_cast<size_t>(output);
-    if (shape_plans[0]->values[v].storage == plan::Storage::kDynamic) {
-      return RunWhole(inputs, stopped);
-    }
     Shape shape = shape_plans[0]->values[v].shape;
     CHECK(shape[0] == part, "output '{}' has {} rows for {} items", plan_.values[v].name, shape[0],
           part);
     shape[0] = items;
-    ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::Allocate(plan_.values[v].dtype, shape));
+    ASSIGN_OR_RETURN(result.outputs.emplace_back(), Tensor::Allocate(plan_.values[v].dtype, shape));
   }
-  std::vector<Status> results(static_cast<size_t>(parts));
+  std::vector<StatusOr<TaskTimes>> times(static_cast<size_t>(parts));
   parallel_.For(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Views rows;
       for (const TensorView& input : inputs) rows.push_back(RowsOf(input, i * part, count(i)));
       std::vector<Tensor> merged;
-      for (const Tensor& output : outputs) {
+      for (const Tensor& output : result.outputs) {
         merged.push_back(output.Rows(i * part, i * part + count(i)));
       }
       const plan::ShapePlan& shape_plan = *shape_plans[i == parts - 1 ? 1 : 0];
-      results[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, stopped);
+      times[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, state);
     }
   });
-  for (const Status& result : results) RETURN_IF_ERROR(result);
-  return outputs;
+  for (const StatusOr<TaskTimes>& of_part : times) {
+    RETURN_IF_ERROR(of_part.status());
+    result.task_times.resize(of_part->size());
+    std::ranges::transform(result.task_times, *of_part, result.task_times.begin(), std::plus<>());
+  }
+  return result;
 }
 
-StatusOr<std::vector<Tensor>> Session::RunWhole(std::span<const TensorView> inputs,
-                                                const std::function<bool()>& stopped) const {
+StatusOr<SessionResult> Session::RunWhole(std::span<const TensorView> inputs,
+                                          std::vector<Tensor> memory,
+                                          const RunControl& control) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<const plan::ShapePlan> shape_plan, ShapePlanFor(inputs));
-  RETURN_IF_ERROR(CheckBytes(*shape_plan, 1));
-  std::vector<Tensor> outputs;
-  for (const plan::ValueIndex output : plan_.outputs) {
-    const auto v = static_cast<size_t>(output);
-    outputs.emplace_back();
-    if (shape_plan->values[v].storage == plan::Storage::kDynamic) continue;
-    ASSIGN_OR_RETURN(outputs.back(),
-                     Tensor::Allocate(plan_.values[v].dtype, shape_plan->values[v].shape));
+  MemoryBudget budget(options_.max_run_bytes);
+  RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, budget));
+  memory.resize(plan_.outputs.size());
+  SessionResult result;
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const auto v = static_cast<size_t>(plan_.outputs[i]);
+    const plan::ValuePlace& place = shape_plan->values[v];
+    const DType dtype = plan_.values[v].dtype;
+    result.outputs.emplace_back();
+    if (place.storage == plan::Storage::kDynamic) continue;
+    if (memory[i].dtype() == dtype && memory[i].shape() == place.shape) {
+      result.outputs.back() = std::move(memory[i]);
+      continue;
+    }
+    ASSIGN_OR_RETURN(result.outputs.back(), Tensor::Allocate(dtype, place.shape));
   }
-  RETURN_IF_ERROR(RunPlan(*shape_plan, inputs, outputs, stopped));
-  return outputs;
+  ASSIGN_OR_RETURN(result.task_times,
+                   RunPlan(*shape_plan, inputs, result.outputs, {budget, control}));
+  return result;
 }
 
 }  // namespace tandem::runtime

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +15,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/plan/shape_plan.h"
 #include "engine/runtime/arena_pool.h"
+#include "engine/runtime/memory_budget.h"
+#include "engine/runtime/tensor_env.h"
 
 namespace tandem::runtime {
 
@@ -37,44 +40,70 @@ class ShapePlanCache {
 struct SessionOptions {
   Isa isa = Isa::kReference;
   size_t shape_plans = 64;
-  size_t max_run_bytes = 0;  // of arenas and outputs of one run; 0: no limit
+  // Of arenas, outputs and what is allocated on the way, of one run; 0: no limit.
+  size_t max_run_bytes = 0;
 };
 
-// Thread-safe.
-class Session {
+struct RunControl {
+  const std::function<bool()>& stopped;  // may be empty
+  bool profile = false;
+};
+
+struct SessionResult {
+  std::vector<Tensor> outputs;  // of the plan, in its order
+  TaskTimes task_times;         // by task, over all parts; empty without profile
+};
+
+// How a batch is cut: into `count` parts, all of the shapes of `shape_plan` but for the last.
+struct Parts {
+  std::shared_ptr<const plan::ShapePlan> shape_plan;
+  int64_t count = 1;
+};
+
+// Thread-safe. The bodies of control flow have sessions of their own, with their own shape plans.
+class Session final : private BodyRunner {
  public:
   // `plan`, `parallel` and `arenas` outlive the session.
   Session(const plan::Plan& plan, const SessionOptions& options, const Parallel& parallel,
-          ArenaPool& arenas)
-      : plan_(plan),
-        options_(options),
-        parallel_(parallel),
-        arenas_(arenas),
-        shape_plans_(options.shape_plans) {}
+          ArenaPool& arenas);
 
-  // All outputs of the plan for `inputs`, in the plan's order of inputs; they have been validated.
-  StatusOr<std::vector<Tensor>> Run(std::span<const TensorView> inputs,
-                                    const std::function<bool()>& stopped) const;
+  // `inputs` stand in the plan's order; they have been validated.
+  StatusOr<SessionResult> Run(std::span<const TensorView> inputs, const RunControl& control) const;
+
+  // What Run would do with inputs of these shapes.
+  StatusOr<Parts> PartsOf(std::span<const TensorView> inputs) const;
 
  private:
   using Views = std::vector<TensorView>;
 
   StatusOr<std::shared_ptr<const plan::ShapePlan>> ShapePlanFor(
       std::span<const TensorView> inputs) const;
-  StatusOr<std::vector<Tensor>> RunWhole(std::span<const TensorView> inputs,
-                                         const std::function<bool()>& stopped) const;
-  StatusOr<std::vector<Tensor>> RunParts(std::span<const TensorView> inputs, int64_t items,
-                                         const std::function<bool()>& stopped) const;
-  Status RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
-                 std::span<Tensor> outputs, const std::function<bool()>& stopped) const;
-  int64_t PartItems(int64_t items) const;
-  Status CheckBytes(const plan::ShapePlan& shape_plan, int64_t parts) const;
+  // What the threads of one run share.
+  struct RunState {
+    MemoryBudget& budget;
+    const RunControl& control;
+  };
+  // One run of everything. Outputs that fit a tensor of `memory`, by output, are written there.
+  StatusOr<SessionResult> RunWhole(std::span<const TensorView> inputs, std::vector<Tensor> memory,
+                                   const RunControl& control) const;
+  StatusOr<std::vector<Tensor>> RunBody(Call call,
+                                        const std::function<bool()>& stopped) const override;
+  StatusOr<SessionResult> RunParts(std::span<const TensorView> inputs, int64_t part,
+                                   const RunControl& control) const;
+  StatusOr<TaskTimes> RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
+                              std::span<Tensor> outputs, const RunState& state) const;
+  int64_t PartItems(std::span<const TensorView> inputs) const;
+  bool HasDynamicOutput(const plan::ShapePlan& shape_plan) const;
+  // Counts what is known beforehand of a run in `parts` of one shape plan.
+  Status TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, MemoryBudget& budget) const;
 
   const plan::Plan& plan_;
   const SessionOptions options_;
   const Parallel& parallel_;
   ArenaPool& arenas_;
   mutable ShapePlanCache shape_plans_;
+  // Of the bodies of each task that has some.
+  std::map<plan::TaskIndex, std::vector<std::unique_ptr<const Session>>> bodies_;
 };
 
 }  // namespace tandem::runtime

@@ -9,8 +9,8 @@ namespace tandem::runtime {
 class TaskContext final : public ops::StepContext {
  public:
   TaskContext(RunValues& values, const plan::Task& task, std::span<std::byte> scratch,
-              const Parallel& parallel)
-      : values_(values), task_(task), scratch_(scratch), parallel_(parallel) {}
+              const RunScope& scope)
+      : values_(values), task_(task), scratch_(scratch), scope_(scope) {}
 
   const TensorView& input(int port) const override {
     static const TensorView omitted;
@@ -32,14 +32,25 @@ class TaskContext final : public ops::StepContext {
     return values_.Allocate(task_.outputs[static_cast<size_t>(port)], shape);
   }
 
+  Status HandOver(int port, const Tensor& tensor) override {
+    const plan::ValueIndex value = task_.outputs[static_cast<size_t>(port)];
+    if (value != plan::kOmitted) values_.TakeDynamic(value, tensor);
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::vector<Tensor>> RunBody(int index, std::span<const TensorView> formal,
+                                        std::vector<Tensor> memory) override;
+
   std::span<std::byte> scratch() const override { return scratch_; }
-  const Parallel& parallel() const override { return parallel_; }
+  const Parallel& parallel() const override { return scope_.parallel; }
 
  private:
+  size_t CapturesOf(int body) const;
+
   RunValues& values_;
   const plan::Task& task_;
   std::span<std::byte> scratch_;
-  const Parallel& parallel_;
+  const RunScope& scope_;
 };
 
 }  // namespace tandem::runtime

@@ -51,9 +51,13 @@ StatusOr<std::vector<std::optional<Shape>>> OutputShapes(const RunValues& values
   return shapes;
 }
 
-// Runs a task whose shapes appear only now, with memory of its own.
-Status RunDynamic(RunValues& values, const plan::Task& task, const Parallel& parallel) {
-  ASSIGN_OR_RETURN(const std::vector<std::optional<Shape>> shapes, OutputShapes(values, task));
+// Runs a task whose shapes appear only now, with memory of its own. Bodies tell the shapes of their
+// results themselves.
+Status RunDynamic(RunValues& values, const plan::Task& task, const RunScope& scope) {
+  std::vector<std::optional<Shape>> shapes(task.outputs.size());
+  if (task.bodies.empty()) {
+    ASSIGN_OR_RETURN(shapes, OutputShapes(values, task));
+  }
   if (task.step == nullptr) {
     CHECK(shapes[0].has_value(), "a view of a known tensor has a known shape");
     values.ShareDynamic(task.outputs[0], task.inputs[0], *shapes[0]);
@@ -72,9 +76,11 @@ Status RunDynamic(RunValues& values, const plan::Task& task, const Parallel& par
     if (place.storage != plan::Storage::kDynamic) continue;
     RETURN_IF_ERROR(values.Allocate(value, *shapes[port]).status());
   }
-  const ops::StepShapes step_shapes{inputs, outputs, parallel.threads()};
-  ASSIGN_OR_RETURN(Buffer scratch, Buffer::Allocate(task.step->ScratchBytes(step_shapes)));
-  TaskContext context(values, task, scratch.bytes(), parallel);
+  const ops::StepShapes step_shapes{inputs, outputs, scope.parallel.threads()};
+  const size_t scratch_bytes = task.step->ScratchBytes(step_shapes);
+  RETURN_IF_ERROR(values.budget().Take(scratch_bytes));
+  ASSIGN_OR_RETURN(Buffer scratch, Buffer::Allocate(scratch_bytes));
+  TaskContext context(values, task, scratch.bytes(), scope);
   return task.step->Run(context);
 }
 
@@ -86,13 +92,12 @@ Status TensorEnv::Run() const {
   for (const plan::ScheduleItem& item : block.items) {
     RETURN_IF_ERROR(item.is_fork() ? RunFork(item.branches) : RunTask(item.task));
   }
-  if (block_ == 0) values_.CopyOutputs();
-  return absl::OkStatus();
+  return block_ == 0 ? values_.CopyOutputs() : absl::OkStatus();
 }
 
 Status TensorEnv::RunFork(std::span<const int> branches) const {
   std::vector<Status> results(branches.size());
-  parallel_.For(static_cast<int64_t>(branches.size()), 1, [&](int64_t begin, int64_t end) {
+  scope_.parallel.For(static_cast<int64_t>(branches.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto branch = static_cast<size_t>(i);
       results[branch] = Fork(branches[branch]).Run();
@@ -106,12 +111,22 @@ Status TensorEnv::RunTask(plan::TaskIndex index) const {
   const plan::Task& task = values_.plan().tasks[static_cast<size_t>(index)];
   const plan::TaskPlace& place = values_.shape_plan().tasks[static_cast<size_t>(index)];
   if (place.mode == plan::TaskMode::kSkip) return absl::OkStatus();
-  if (stopped_ && stopped_()) return Cancelled("the run was stopped before {}", task.name);
+  if (scope_.is_stopped()) return Cancelled("the run was stopped before {}", task.name);
+  if (!values_.profiled()) return RunStep(index);
+  const auto start = std::chrono::steady_clock::now();
+  Status status = RunStep(index);
+  values_.SetTime(index, std::chrono::steady_clock::now() - start);
+  return status;
+}
+
+Status TensorEnv::RunStep(plan::TaskIndex index) const {
+  const plan::Task& task = values_.plan().tasks[static_cast<size_t>(index)];
+  const plan::TaskPlace& place = values_.shape_plan().tasks[static_cast<size_t>(index)];
   if (place.mode == plan::TaskMode::kDynamic) {
-    return Annotate(RunDynamic(values_, task, parallel_), task.name);
+    return Annotate(RunDynamic(values_, task, scope_), task.name);
   }
-  TaskContext context(
-      values_, task, values_.arena().subspan(place.scratch_offset, place.scratch_bytes), parallel_);
+  TaskContext context(values_, task,
+                      values_.arena().subspan(place.scratch_offset, place.scratch_bytes), scope_);
   return Annotate(task.step->Run(context), task.name);
 }
 

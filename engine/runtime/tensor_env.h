@@ -4,6 +4,7 @@
 // which the shape plan has given every branch a part of the arena of its own.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,14 +12,18 @@
 
 #include "engine/base/parallel.h"
 #include "engine/plan/shape_plan.h"
+#include "engine/runtime/memory_budget.h"
 
 namespace tandem::runtime {
+
+using TaskTimes = std::vector<std::chrono::nanoseconds>;
 
 // What all environments of one run share. Not thread-safe but for values of different tasks.
 class RunValues {
  public:
-  // `arena` holds shape_plan.arena_bytes.
-  RunValues(const plan::Plan& plan, const plan::ShapePlan& shape_plan, std::span<std::byte> arena);
+  // `arena` holds shape_plan.arena_bytes; `budget` bounds what is allocated beside it.
+  RunValues(const plan::Plan& plan, const plan::ShapePlan& shape_plan, std::span<std::byte> arena,
+            MemoryBudget& budget);
 
   // Before the run: the caller's tensor for plan input `i`, and memory for plan output `i` of the
   // shape plan's shape (not for outputs whose size depends on data).
@@ -30,17 +35,29 @@ class RunValues {
   const TensorView& view(plan::ValueIndex value) const { return At(value); }
   const MutableTensorView& mutable_view(plan::ValueIndex value) const { return At(value); }
   std::span<std::byte> arena() const { return arena_; }
+  MemoryBudget& budget() const { return budget_; }
 
   // Values whose size depends on data, or that are views of such.
   StatusOr<MutableTensorView> Allocate(plan::ValueIndex value, const Shape& shape);
   void ShareDynamic(plan::ValueIndex value, plan::ValueIndex source, const Shape& shape);
+  // The value is `tensor`, with its memory.
+  void TakeDynamic(plan::ValueIndex value, const Tensor& tensor);
   // The tensor of plan output `i`, when it is dynamic.
   const Tensor& dynamic(plan::ValueIndex value) const {
     return dynamic_[static_cast<size_t>(value)];
   }
 
+  // From now on every task leaves its time.
+  void StartProfile() { times_.resize(plan_.tasks.size()); }
+  bool profiled() const { return !times_.empty(); }
+  void SetTime(plan::TaskIndex task, std::chrono::nanoseconds time) {
+    times_[static_cast<size_t>(task)] = time;
+  }
+  // By task; empty when the run was not profiled.
+  TaskTimes TakeTimes() { return std::move(times_); }
+
   // After the run: copies outputs whose value lies in an input, a constant or another output.
-  void CopyOutputs();
+  Status CopyOutputs();
 
  private:
   const MutableTensorView& At(plan::ValueIndex value) const {
@@ -53,36 +70,61 @@ class RunValues {
   const plan::Plan& plan_;
   const plan::ShapePlan& shape_plan_;
   std::span<std::byte> arena_;
+  MemoryBudget& budget_;
   std::vector<MutableTensorView> views_;    // by plan value
   std::vector<MutableTensorView> outputs_;  // by plan output, as bound
   std::vector<Tensor> dynamic_;             // by plan value
+  TaskTimes times_;                         // by task
   bool resolved_ = false;
 
   friend class TensorEnv;
 };
 
+// Runs the bodies of control flow, each on an environment of its own.
+class BodyRunner {
+ public:
+  virtual ~BodyRunner() = default;
+
+  struct Call {
+    plan::TaskIndex task = -1;
+    int body = 0;                    // as Task::bodies
+    std::vector<TensorView> inputs;  // all of the body's: by reference
+    std::vector<Tensor> memory;      // by output: may be written into, where dtype and shape fit
+  };
+  // Outputs of the body; none lies in the memory of an input.
+  virtual StatusOr<std::vector<Tensor>> RunBody(Call call,
+                                                const std::function<bool()>& stopped) const = 0;
+};
+
+// What all environments of one run compute with.
+struct RunScope {
+  const Parallel& parallel;
+  const std::function<bool()>& stopped;  // may be empty
+  const BodyRunner& bodies;
+
+  bool is_stopped() const { return stopped && stopped(); }
+};
+
 class TensorEnv {
  public:
-  // The environment in which a run starts. `stopped` may be empty.
-  TensorEnv(RunValues& values, const Parallel& parallel, const std::function<bool()>& stopped)
-      : TensorEnv(values, parallel, stopped, 0) {}
+  // The environment in which a run starts.
+  TensorEnv(RunValues& values, const RunScope& scope) : TensorEnv(values, scope, 0) {}
 
   // Runs everything; Cancelled when `stopped` answered true between tasks. Errors that depend on
   // data carry the task they came from.
   Status Run() const;
 
  private:
-  TensorEnv(RunValues& values, const Parallel& parallel, const std::function<bool()>& stopped,
-            int block)
-      : values_(values), parallel_(parallel), stopped_(stopped), block_(block) {}
+  TensorEnv(RunValues& values, const RunScope& scope, int block)
+      : values_(values), scope_(scope), block_(block) {}
 
-  TensorEnv Fork(int block) const { return {values_, parallel_, stopped_, block}; }
+  TensorEnv Fork(int block) const { return {values_, scope_, block}; }
   Status RunFork(std::span<const int> branches) const;
   Status RunTask(plan::TaskIndex index) const;
+  Status RunStep(plan::TaskIndex index) const;
 
   RunValues& values_;
-  const Parallel& parallel_;
-  const std::function<bool()>& stopped_;
+  const RunScope& scope_;
   const int block_;
 };
 

@@ -56,8 +56,10 @@ StatusOr<Admission> AdmitUnannotated(const InferRequest& request) {
   Admission admission;
   ASSIGN_OR_RETURN(admission.items, CountItems(request));
   if (admission.items > model.max_batch_size) {
-    return InvalidArgument("the request has {} items, more than max_batch_size, which is {}",
-                           admission.items, model.max_batch_size);
+    const NamedTensor& first = request.inputs.front();
+    return InvalidArgument(
+        "input '{}': shape {} came, with {} items, more than max_batch_size, which is {}",
+        first.name, ToString(first.tensor.shape()), admission.items, model.max_batch_size);
   }
   admission.group = GroupOf(request);
   return admission;

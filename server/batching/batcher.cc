@@ -16,6 +16,7 @@
 #include "server/batching/policy.h"
 #include "server/batching/queue.h"
 #include "server/batching/run.h"
+#include "server/models/retry_hint.h"
 
 namespace tandem::server {
 namespace {
@@ -38,8 +39,15 @@ Failure FailureOf(Status status) {
   return {std::move(status), reason};
 }
 
+// When a client should try again, here or at another server, after it was turned away.
+constexpr std::chrono::milliseconds kTurnedAwayRetry{100};
+
+Failure TurnedAway(const Status& status, FailureReason reason) {
+  return {WithRetryAfter(status, kTurnedAwayRetry), reason};
+}
+
 Failure ShuttingDown() {
-  return {Unavailable("the server is shutting down"), FailureReason::kDraining};
+  return TurnedAway(Unavailable("the server is shutting down"), FailureReason::kDraining);
 }
 
 Failure Expired(const Call& call, Clock::TimePoint now) {
@@ -51,9 +59,9 @@ Failure Expired(const Call& call, Clock::TimePoint now) {
   }
   const auto limit =
       std::chrono::duration_cast<std::chrono::microseconds>(call.queue_limit - call.enqueued);
-  return {Unavailable("model '{}': the request waited longer than its timeout of {} us", model,
-                      limit.count()),
-          FailureReason::kQueueTimeout};
+  return TurnedAway(Unavailable("model '{}': the request waited longer than its timeout of {} us",
+                                model, limit.count()),
+                    FailureReason::kQueueTimeout);
 }
 
 // A run that ends sooner than a hand-over to another thread is worth.
@@ -235,9 +243,9 @@ std::optional<Failure> Batcher::Impl::EnqueueLocked(const CallRef& call) {
   if (call->Expires() <= call->enqueued) return Expired(*call, call->enqueued);
   ModelQueue& queue = QueueLocked(call->model);
   if (queue.full()) {
-    return Failure{Unavailable("model '{}': the queue is full, {} requests wait", call->model->name,
-                               queue.bound()),
-                   FailureReason::kQueueFull};
+    return TurnedAway(Unavailable("model '{}': the queue is full, {} requests wait",
+                                  call->model->name, queue.bound()),
+                      FailureReason::kQueueFull);
   }
   call->sequence = next_sequence_++;
   queue.Push(call);

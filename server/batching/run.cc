@@ -30,19 +30,19 @@ StatusOr<std::vector<RunResult>> RunTogether(const Model& model, std::span<const
   return results;
 }
 
-// `run`, with its exceptions as errors.
+// `run`, with its exceptions as errors, which all name the model.
 template <typename Run>
 auto Guarded(const ServedModel& model, Run run) -> decltype(run()) {
-  const auto failed = [&](std::string_view what) {
-    return Internal("model '{}' version {}: the run threw: {}", model.name, model.version, what);
-  };
+  decltype(run()) result = Internal("not run");
   try {
-    return run();
+    result = run();
   } catch (const std::exception& error) {
-    return failed(error.what());
+    result = Internal("the run threw: {}", error.what());
   } catch (...) {
-    return failed("an unknown exception");
+    result = Internal("the run threw: an unknown exception");
   }
+  if (result.ok()) return result;
+  return Annotate(result.status(), fmt::format("model '{}' version {}", model.name, model.version));
 }
 
 MemberResult RunOne(const ServedModel& model, const BatchItem& item, const RunMember& member) {

@@ -1,13 +1,12 @@
 #include "server/config/config.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include "server/config/flags.h"
 #include "server/config/triton_flags.h"
 
 namespace tandem::server {
@@ -22,7 +21,12 @@ constexpr const char* kServeFooter =
     "alone.\n\n"
     "Subcommands:\n"
     "  serve     Serve models; what flags without a subcommand mean.\n"
-    "  health    Ask a running daemon whether it is ready: health --addr HOST:PORT.\n\n"
+    "  health    Ask a running daemon whether it is ready: health --addr HOST:PORT.\n"
+    "  explain   Show the plan that a model is compiled into.\n"
+    "  bench     Measure a model without a server.\n"
+    "  run       Run a model once on tensors from files.\n"
+    "  export    Write a model as ONNX as it is after all passes.\n"
+    "Each has a --help of its own.\n\n"
     "Example:\n"
     "  tandem --model-repository /models --http-port 8000 --grpc-port 8001";
 
@@ -33,7 +37,7 @@ struct ServeFlags {
   ServerConfig config;
   double drain_timeout_seconds = 30;
   double drain_delay_seconds = 0;
-  std::string cpu;
+  ComputeFlags compute;
   std::string log_format = "text";
   std::string log_level;
   int log_verbose = 0;
@@ -41,28 +45,6 @@ struct ServeFlags {
   bool log_warning = true;
   bool log_error = true;
   std::string model_control_mode = "none";
-};
-
-// The flags of one heading of the help text.
-class FlagGroup {
- public:
-  FlagGroup(CLI::App& app, std::string heading) : app_(app), heading_(std::move(heading)) {}
-
-  // A flag that shows its `unit` and its default.
-  template <typename T>
-  CLI::Option* Add(const std::string& names, T& value, const char* unit, const std::string& help) {
-    return app_.add_option(names, value, help)
-        ->option_text(fmt::format("{} [{}]", unit, value))
-        ->group(heading_);
-  }
-  // A flag that takes true or false and means true when it stands alone.
-  void AddSwitch(const std::string& names, bool& value, const std::string& help) {
-    Add(names, value, "BOOL", help)->expected(0, 1)->default_str("true");
-  }
-
- private:
-  CLI::App& app_;
-  const std::string heading_;
 };
 
 void AddListenFlags(FlagGroup group, const std::string& name, const std::string& what,
@@ -74,16 +56,9 @@ void AddListenFlags(FlagGroup group, const std::string& name, const std::string&
   group.AddSwitch("--allow-" + name, listen.enabled, "Whether there is the " + what);
 }
 
-void AddComputeFlags(FlagGroup group, ServeFlags& flags) {
+void AddRunFlags(FlagGroup group, ServeFlags& flags) {
   ServerConfig& config = flags.config;
-  group
-      .Add("--threads", config.threads, "N",
-           "Threads that compute; 0: the CPUs that cgroup, cpuset and affinity allow")
-      ->check(CLI::Range(0, 4096));
-  group
-      .Add("--cpu", flags.cpu, "ISA",
-           "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx")
-      ->option_text("ISA [what the machine has]");
+  AddComputeFlags(group, flags.compute);
   group
       .Add("--default-max-batch-size", config.default_max_batch_size, "ITEMS",
            "Most items of one run, for models whose requests may share one; 0: none may")
@@ -96,6 +71,12 @@ void AddComputeFlags(FlagGroup group, ServeFlags& flags) {
       .Add("--max-message-bytes", config.max_message_bytes, "BYTES",
            "Largest gRPC message, either way")
       ->check(CLI::Range(1, INT32_MAX));
+  group
+      .Add("--max-request-memory", config.max_request_memory, "BYTES",
+           "Memory one request may take, K, M and G (of 1024) allowed; 0: a quarter of what cgroup "
+           "and machine allow")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 60));
 }
 
 void AddLifeFlags(FlagGroup group, ServeFlags& flags) {
@@ -140,13 +121,12 @@ std::unique_ptr<CLI::App> MakeServeApp(ServeFlags& flags) {
   app->set_version_flag("--version", "tandem " TANDEM_VERSION, "Print the version and exit");
   app->add_option("--model-repository,--model-store", flags.config.model_repository,
                   "Directory of the models")
-      ->required()
       ->option_text("DIR, required");
   const FlagGroup listen(*app, "Where it listens");
   AddListenFlags(listen, "grpc", "gRPC server", flags.config.grpc);
   AddListenFlags(listen, "http", "HTTP server", flags.config.http);
   AddListenFlags(listen, "metrics", "metrics server", flags.config.metrics);
-  AddComputeFlags({*app, "How it computes"}, flags);
+  AddRunFlags({*app, "How it computes"}, flags);
   AddLifeFlags({*app, "Start and end"}, flags);
   AddReportFlags({*app, "What it tells"}, flags);
   return app;
@@ -177,17 +157,18 @@ StatusOr<LogLevel> ResolveLogLevel(const CLI::App& app, const ServeFlags& flags)
 
 StatusOr<ServerConfig> Resolve(const CLI::App& app, const ServeFlags& flags) {
   ServerConfig config = flags.config;
+  // Said here, not by the parser, which would say it before it says that a flag is unknown.
+  if (app.count("--model-repository") == 0) {
+    return InvalidArgument("--model-repository is required; see --help");
+  }
   if (config.model_repository.empty()) return InvalidArgument("--model-repository is empty");
   if (flags.model_control_mode != "none") {
     return InvalidArgument(
         "--model-control-mode is '{}'; only none exists: all models are loaded at the start",
         flags.model_control_mode);
   }
-  if (!flags.cpu.empty()) {
-    const StatusOr<Isa> isa = ParseIsa(flags.cpu);
-    if (!isa.ok()) return Annotate(isa.status(), "--cpu");
-    config.isa = *isa;
-  }
+  config.threads = flags.compute.threads;
+  ASSIGN_OR_RETURN(config.isa, ResolveCpu(flags.compute));
   config.drain_timeout = FromSeconds(flags.drain_timeout_seconds);
   config.drain_delay = FromSeconds(flags.drain_delay_seconds);
   config.log_format = flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
@@ -214,27 +195,11 @@ Status RefuseForeignFlags(std::span<const std::string> arguments) {
   return absl::OkStatus();
 }
 
-// Parses; the text to print when --help or --version came.
-StatusOr<std::optional<std::string>> Parse(CLI::App& app, std::span<const std::string> arguments) {
-  // CLI11 takes them last first.
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(std::move(reversed));
-  } catch (const CLI::CallForHelp&) {
-    return app.help();
-  } catch (const CLI::CallForVersion& version) {
-    return std::string(version.what()) + "\n";
-  } catch (const CLI::ParseError& error) {
-    return InvalidArgument("{}; see --help", error.what());
-  }
-  return std::nullopt;
-}
-
 StatusOr<Invocation> ParseServe(std::span<const std::string> arguments) {
   RETURN_IF_ERROR(RefuseForeignFlags(arguments));
   ServeFlags flags;
   const std::unique_ptr<CLI::App> app = MakeServeApp(flags);
-  ASSIGN_OR_RETURN(const std::optional<std::string> text, Parse(*app, arguments));
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, ParseFlags(*app, arguments));
   if (text) return PrintConfig{*text};
   ASSIGN_OR_RETURN(ServerConfig config, Resolve(*app, flags));
   return config;
@@ -250,7 +215,7 @@ StatusOr<Invocation> ParseHealth(std::span<const std::string> arguments) {
   group.Add("--addr", config.address, "HOST:PORT", "Address of its gRPC server");
   group.Add("--timeout", timeout_seconds, "SECONDS", "How long to wait for the answer")
       ->check(CLI::Range(0.001, 3600.0));
-  ASSIGN_OR_RETURN(const std::optional<std::string> text, Parse(app, arguments));
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, ParseFlags(app, arguments));
   if (text) return PrintConfig{*text};
   const size_t colon = config.address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == config.address.size()) {
@@ -267,7 +232,8 @@ StatusOr<Invocation> ParseCommandLine(std::span<const std::string> arguments) {
     const std::string& command = arguments.front();
     if (command == "serve") return ParseServe(arguments.subspan(1));
     if (command == "health") return ParseHealth(arguments.subspan(1));
-    return InvalidArgument("'{}' is no subcommand; serve and health are", command);
+    return InvalidArgument(
+        "'{}' is no subcommand; serve, health, explain, bench, run and export are", command);
   }
   return ParseServe(arguments);
 }

@@ -38,6 +38,8 @@ struct ServerConfig {
   int64_t default_max_batch_size = 32;  // of models whose items may share a run; 0: none batches
   int64_t max_queue = 0;  // requests that wait per model; 0: four full batches, at least 64
   int max_message_bytes = INT32_MAX;  // of one gRPC message, either way
+  // Memory one request may take while it is computed, in bytes; 0: a quarter of what there is.
+  uint64_t max_request_memory = 0;
 
   // After SIGTERM: how long requests are still accepted, then how long those under way may take.
   std::chrono::milliseconds drain_delay{0};

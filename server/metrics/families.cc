@@ -67,10 +67,14 @@ constexpr auto kProcessFamilies = std::to_array<ProcessFamily>({
      [](const MetricsSnapshot& s, MetricSink& sink) {
        sink.Value(Number(s.totals->model_load_failures.value()));
      }},
-    {"tandem_unknown_model_requests_total",
-     "Requests that named a model or version which is not served.", MetricType::Counter,
+    {"tandem_requests_unserved_total",
+     "Requests that reached no model and count for none, by reason.", MetricType::Counter,
      [](const MetricsSnapshot& s, MetricSink& sink) {
-       sink.Value(Number(s.totals->unknown_model_requests.value()));
+       for (size_t i = 0; i < kUnservedReasons; ++i) {
+         const auto reason = static_cast<UnservedReason>(i);
+         sink.Value(Number(s.totals->unserved[i].value()),
+                    {"reason", std::string(UnservedReasonName(reason))});
+       }
      }},
     {"process_start_time_seconds", "Start of the process, in seconds since the Unix epoch.",
      MetricType::Gauge,

@@ -71,6 +71,33 @@ std::string_view FailureReasonName(FailureReason reason) {
   return "other";
 }
 
+std::string_view UnservedReasonName(UnservedReason reason) {
+  switch (reason) {
+    case UnservedReason::kUnreadable:
+      return "unreadable";
+    case UnservedReason::kBadVersion:
+      return "bad_version";
+    case UnservedReason::kUnknownModel:
+      return "unknown_model";
+    case UnservedReason::kModelNotReady:
+      return "model_not_ready";
+  }
+  return "unreadable";
+}
+
+UnservedReason UnservedReasonOf(const Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return UnservedReason::kUnknownModel;
+    case absl::StatusCode::kInvalidArgument:
+      return UnservedReason::kBadVersion;
+    case absl::StatusCode::kUnavailable:
+      return UnservedReason::kModelNotReady;
+    default:
+      return UnservedReason::kUnreadable;
+  }
+}
+
 FailureReason ReasonOf(const Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

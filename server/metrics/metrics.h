@@ -32,6 +32,19 @@ enum class FailureReason : uint8_t {
 inline constexpr size_t kFailureReasons = 9;
 std::string_view FailureReasonName(FailureReason reason);  // "invalid_argument", "queue_full", ...
 
+// Why a request reached no model, and so counts for none.
+enum class UnservedReason : uint8_t {
+  kUnreadable,     // the message is no request
+  kBadVersion,     // the version is no number
+  kUnknownModel,   // there is no such model or version
+  kModelNotReady,  // the model is loading, or could not be loaded
+};
+inline constexpr size_t kUnservedReasons = 4;
+std::string_view UnservedReasonName(UnservedReason reason);  // "unreadable", "bad_version", ...
+
+// The reason for the status with which a model was not found.
+UnservedReason UnservedReasonOf(const Status& status);
+
 // The reason for a status that is not OK; Unavailable, which has several reasons, gives kOther.
 FailureReason ReasonOf(const Status& status);
 
@@ -98,8 +111,8 @@ class Metrics {
   Gauge models_loading;
   Gauge models_unavailable;
   Counter model_load_failures;
-  // Requests that name a model or version which is not there; no labels.
-  Counter unknown_model_requests;
+  // Requests that reached no model, by the reason alone.
+  std::array<Counter, kUnservedReasons> unserved;
 
   // `sample` is called at each export, until it is replaced; empty: nothing of the engine is
   // exported.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "server/models/batch_size.h"
+#include "server/models/retry_hint.h"
 #include "server/models/scan.h"
 #include "server/models/wire_form.h"
 
@@ -25,6 +26,11 @@ struct Entry {
   std::string reason;
   ServedModelRef served;
 };
+
+constexpr std::string_view kLeadingZeros = "leading zeros are not allowed";
+
+// When a client should ask again for a model that is loading.
+constexpr std::chrono::milliseconds kLoadingRetry{1000};
 
 double Milliseconds(Clock::Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -115,11 +121,19 @@ void Repository::Impl::Enter(const ScanResult& scan) {
   const std::scoped_lock lock(mutex_);
   for (const FoundModel& found : scan.models) {
     Entry entry;
+    for (const std::string& name : found.with_leading_zeros) {
+      spdlog::warn("version ignored model={} version={:?} reason={:?}", found.name, name,
+                   kLeadingZeros);
+    }
     if (found.versions.empty()) {
       entry.state = ModelState::kUnavailable;
       entry.reason = fmt::format(
           "model '{}': no version; a version is a directory with a positive number as its name",
           found.name);
+      if (!found.with_leading_zeros.empty()) {
+        entry.reason +=
+            fmt::format("; '{}' is none: {}", found.with_leading_zeros.front(), kLeadingZeros);
+      }
       metrics_.model_load_failures.Add();
       spdlog::error("model not loaded model={} reason={:?}", found.name, entry.reason);
     } else {
@@ -144,13 +158,13 @@ void Repository::Impl::LoadOne(const std::string& name, int64_t version,
     return;
   }
   const ModelInfo& info = (*served)->model->info();
+  const std::string why_not = WhyNotBatched(info, options_.default_max_batch_size);
   (*served)->metrics->load_duration_ns.store(duration.count(), std::memory_order_relaxed);
   spdlog::info(
       "model loaded model={} version={} duration_ms={:.1f} max_batch_size={} constant_bytes={} "
       "pack_bytes={}{}",
       name, version, Milliseconds(duration), (*served)->max_batch_size, info.constant_bytes,
-      info.pack_bytes,
-      info.joinable ? "" : fmt::format(" not_joinable={:?}", info.not_joinable_reason));
+      info.pack_bytes, why_not.empty() ? "" : fmt::format(" not_batched={:?}", why_not));
   SetReady(name, *std::move(served));
 }
 
@@ -158,14 +172,12 @@ StatusOr<ServedModelRef> Repository::Impl::Load(const std::string& name, int64_t
                                                 const std::function<bool()>& stopped) const {
   const std::string where = Where(name, version);
   const std::string file = fmt::format("{}/{}/model.onnx", name, version);
-  const std::filesystem::path path = std::filesystem::path(options_.root) / file;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return NotFound("{}: there is no file {}", where, file);
-  }
+  const StatusOr<std::string> path = ResolveBeneath(options_.root, options_.root + "/" + file);
+  if (absl::IsNotFound(path.status())) return NotFound("{}: there is no file {}", where, file);
+  if (!path.ok()) return Annotate(path.status(), fmt::format("{}: {}", where, file));
   StatusOr<std::shared_ptr<const Model>> model = Internal("not loaded");
   try {
-    model = load_(path.string(), stopped);
+    model = load_(*path, stopped);
   } catch (const std::exception& thrown) {
     model = Internal("loading threw: {}", thrown.what());
   } catch (...) {
@@ -176,7 +188,9 @@ StatusOr<ServedModelRef> Repository::Impl::Load(const std::string& name, int64_t
     if (!servable.ok()) model = servable;
   }
   if (!model.ok()) {
-    const std::string text = WithoutRoot(std::string(Message(model.status())), options_.root);
+    std::error_code error;
+    const std::string root = std::filesystem::canonical(options_.root, error).string();
+    const std::string text = WithoutRoot(std::string(Message(model.status())), root);
     return Annotate(MakeStatus(model.status().code(), text), where);
   }
   auto served = std::make_shared<ServedModel>();
@@ -249,7 +263,8 @@ StatusOr<ServedModelRef> Repository::Impl::Find(std::string_view name,
     case ModelState::kReady:
       return entry->served;
     case ModelState::kLoading:
-      return Unavailable("{} is loading", Where(name, entry->version));
+      return WithRetryAfter(Unavailable("{} is loading", Where(name, entry->version)),
+                            kLoadingRetry);
     case ModelState::kUnavailable:
       return MakeStatus(absl::StatusCode::kUnavailable, entry->reason);
   }

@@ -51,7 +51,7 @@ class Repository {
 
   // The named version of a model, or its highest ready one when `version` is empty.
   // NotFound: no such model or version; InvalidArgument: `version` is no positive decimal number;
-  // Unavailable: it is loading, or has failed (with the reason).
+  // Unavailable: it is loading (with a retry hint), or has failed (with the reason).
   StatusOr<ServedModelRef> Find(std::string_view name, std::string_view version) const;
 
   // Versions of a model that are ready, rising. NotFound as Find.

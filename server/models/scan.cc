@@ -23,14 +23,19 @@ std::vector<std::string> Directories(const fs::path& path, std::error_code& erro
   return names;
 }
 
-std::vector<int64_t> Versions(const fs::path& model) {
+FoundModel FindVersions(const fs::path& root, const std::string& name) {
   std::error_code error;
-  std::vector<int64_t> versions;
-  for (const std::string& name : Directories(model, error)) {
-    if (const std::optional<int64_t> version = ParseVersion(name)) versions.push_back(*version);
+  FoundModel model{.name = name};
+  for (const std::string& directory : Directories(root / name, error)) {
+    const size_t zeros = std::min(directory.find_first_not_of('0'), directory.size());
+    if (const std::optional<int64_t> version = ParseVersion(directory)) {
+      model.versions.push_back(*version);
+    } else if (zeros > 0 && ParseVersion(std::string_view(directory).substr(zeros))) {
+      model.with_leading_zeros.push_back(directory);
+    }
   }
-  std::sort(versions.begin(), versions.end());
-  return versions;
+  std::sort(model.versions.begin(), model.versions.end());
+  return model;
 }
 
 }  // namespace
@@ -53,6 +58,18 @@ std::optional<int64_t> ParseVersion(std::string_view text) {
   return version;
 }
 
+StatusOr<std::string> ResolveBeneath(const std::string& root, const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error) return NotFound("there is no such file");
+  const fs::path real_root = fs::canonical(root, error);
+  const bool beneath =
+      !error && std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end()).first ==
+                    real_root.end();
+  if (!beneath) return InvalidArgument("a symbolic link on its way leaves the repository");
+  return real.string();
+}
+
 StatusOr<ScanResult> ScanRepository(const std::string& root) {
   std::error_code error;
   const std::vector<std::string> names = Directories(root, error);
@@ -64,7 +81,7 @@ StatusOr<ScanResult> ScanRepository(const std::string& root) {
       result.ignored.push_back(name);
       continue;
     }
-    result.models.push_back({name, Versions(fs::path(root) / name)});
+    result.models.push_back(FindVersions(root, name));
   }
   return result;
 }

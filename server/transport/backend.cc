@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "server/metrics/metrics.h"
-
 namespace tandem::server {
 
 void LiveBackend::LoadingEnded() {
@@ -26,10 +24,11 @@ StatusOr<std::vector<int64_t>> LiveBackend::ReadyVersions(std::string_view name)
 
 std::vector<ModelStatus> LiveBackend::Index() const { return parts_.repository.Index(); }
 
-void LiveBackend::CountUnknownModel() { parts_.metrics.unknown_model_requests.Add(); }
+void LiveBackend::CountUnserved(UnservedReason reason) {
+  parts_.metrics.unserved[static_cast<size_t>(reason)].Add();
+}
 
 std::shared_ptr<InferCall> LiveBackend::Submit(InferRequest request, Batcher::Done done) {
-  submitted_.fetch_add(1, std::memory_order_relaxed);
   return parts_.batcher.Submit(std::move(request), std::move(done));
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 #include "server/batching/batcher.h"
+#include "server/metrics/metrics.h"
 #include "server/models/repository.h"
 
 namespace tandem::server {
@@ -33,8 +34,8 @@ class Backend {
   virtual std::vector<ModelStatus> Index() const = 0;
   // Runs of one model that may be under way at the same time where the model does not say.
   virtual int runners() const = 0;
-  // A request named a model or version that is not there.
-  virtual void CountUnknownModel() = 0;
+  // A request was refused before it reached a model.
+  virtual void CountUnserved(UnservedReason reason) = 0;
   // As Batcher::Submit.
   virtual std::shared_ptr<InferCall> Submit(InferRequest request, Batcher::Done done) = 0;
 };
@@ -55,8 +56,6 @@ class LiveBackend final : public Backend {
   // Serves from now on, unless it drains already.
   void LoadingEnded();
   void Drain() { state_ = ServerState::kDraining; }
-  // Requests that were handed to the batcher, answered or not.
-  uint64_t submitted() const { return submitted_; }
 
   ServerState state() const override { return state_; }
   bool Ready() const override;
@@ -64,13 +63,12 @@ class LiveBackend final : public Backend {
   StatusOr<std::vector<int64_t>> ReadyVersions(std::string_view name) const override;
   std::vector<ModelStatus> Index() const override;
   int runners() const override { return parts_.runners; }
-  void CountUnknownModel() override;
+  void CountUnserved(UnservedReason reason) override;
   std::shared_ptr<InferCall> Submit(InferRequest request, Batcher::Done done) override;
 
  private:
   const LiveBackendParts parts_;
   std::atomic<ServerState> state_{ServerState::kLoading};
-  std::atomic<uint64_t> submitted_{0};
 };
 
 }  // namespace tandem::server

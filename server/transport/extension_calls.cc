@@ -33,66 +33,47 @@ ExtensionCalls::ModelStreamInfer(Context*) {
   return new RefusedStream();
 }
 
-Reactor* ExtensionCalls::ModelStatistics(Context* context, const inference::ModelStatisticsRequest*,
-                                         inference::ModelStatisticsResponse*) {
+Reactor* ExtensionCalls::ModelStatistics(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "ModelStatistics");
 }
 
-Reactor* ExtensionCalls::RepositoryModelLoad(Context* context,
-                                             const inference::RepositoryModelLoadRequest*,
-                                             inference::RepositoryModelLoadResponse*) {
+Reactor* ExtensionCalls::RepositoryModelLoad(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "RepositoryModelLoad");
 }
 
-Reactor* ExtensionCalls::RepositoryModelUnload(Context* context,
-                                               const inference::RepositoryModelUnloadRequest*,
-                                               inference::RepositoryModelUnloadResponse*) {
+Reactor* ExtensionCalls::RepositoryModelUnload(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "RepositoryModelUnload");
 }
 
-Reactor* ExtensionCalls::SystemSharedMemoryStatus(Context* context,
-                                                  const inference::SystemSharedMemoryStatusRequest*,
-                                                  inference::SystemSharedMemoryStatusResponse*) {
+Reactor* ExtensionCalls::SystemSharedMemoryStatus(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "SystemSharedMemoryStatus");
 }
 
-Reactor* ExtensionCalls::SystemSharedMemoryRegister(
-    Context* context, const inference::SystemSharedMemoryRegisterRequest*,
-    inference::SystemSharedMemoryRegisterResponse*) {
+Reactor* ExtensionCalls::SystemSharedMemoryRegister(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "SystemSharedMemoryRegister");
 }
 
-Reactor* ExtensionCalls::SystemSharedMemoryUnregister(
-    Context* context, const inference::SystemSharedMemoryUnregisterRequest*,
-    inference::SystemSharedMemoryUnregisterResponse*) {
+Reactor* ExtensionCalls::SystemSharedMemoryUnregister(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "SystemSharedMemoryUnregister");
 }
 
-Reactor* ExtensionCalls::CudaSharedMemoryStatus(Context* context,
-                                                const inference::CudaSharedMemoryStatusRequest*,
-                                                inference::CudaSharedMemoryStatusResponse*) {
+Reactor* ExtensionCalls::CudaSharedMemoryStatus(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "CudaSharedMemoryStatus");
 }
 
-Reactor* ExtensionCalls::CudaSharedMemoryRegister(Context* context,
-                                                  const inference::CudaSharedMemoryRegisterRequest*,
-                                                  inference::CudaSharedMemoryRegisterResponse*) {
+Reactor* ExtensionCalls::CudaSharedMemoryRegister(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "CudaSharedMemoryRegister");
 }
 
-Reactor* ExtensionCalls::CudaSharedMemoryUnregister(
-    Context* context, const inference::CudaSharedMemoryUnregisterRequest*,
-    inference::CudaSharedMemoryUnregisterResponse*) {
+Reactor* ExtensionCalls::CudaSharedMemoryUnregister(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "CudaSharedMemoryUnregister");
 }
 
-Reactor* ExtensionCalls::TraceSetting(Context* context, const inference::TraceSettingRequest*,
-                                      inference::TraceSettingResponse*) {
+Reactor* ExtensionCalls::TraceSetting(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "TraceSetting");
 }
 
-Reactor* ExtensionCalls::LogSettings(Context* context, const inference::LogSettingsRequest*,
-                                     inference::LogSettingsResponse*) {
+Reactor* ExtensionCalls::LogSettings(Context* context, const Bytes*, Bytes*) {
   return Refuse(*context, "LogSettings");
 }
 

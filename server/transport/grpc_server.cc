@@ -1,5 +1,6 @@
 #include "server/transport/grpc_server.h"
 
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -11,6 +12,7 @@
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -25,6 +27,11 @@ namespace {
 constexpr int kReflectionThreads = 8;
 
 constexpr std::chrono::milliseconds kCallPoll{1};
+// How long without a new call is quiet, how often that is looked at, and how long it may take:
+// longer than clients usually wait before they try again.
+constexpr std::chrono::milliseconds kQuiet{250};
+constexpr std::chrono::milliseconds kQuietPoll{5};
+constexpr std::chrono::milliseconds kLongestQuiet{1000};
 // What clients have to answer a GOAWAY before their connection is cut; idle ones may take seconds.
 constexpr std::chrono::milliseconds kCloseTime{250};
 
@@ -60,6 +67,29 @@ void SetLimits(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
 }
 
+// Begins the shutdown of a server without waiting for its end, which grpc::Server cannot do. The
+// server's own Shutdown must have returned before this ends.
+class ShutdownNotice {
+ public:
+  explicit ShutdownNotice(grpc::Server& server)
+      : queue_(grpc_completion_queue_create_for_next({})) {
+    grpc_server_shutdown_and_notify(server.c_server(), queue_, this);
+  }
+  ~ShutdownNotice() {
+    Next();  // the notice
+    grpc_completion_queue_shutdown(queue_);
+    Next();  // the end of the queue
+    grpc_completion_queue_destroy(queue_);
+  }
+  ShutdownNotice(const ShutdownNotice&) = delete;
+  ShutdownNotice& operator=(const ShutdownNotice&) = delete;
+
+ private:
+  void Next() { grpc_completion_queue_next(queue_, gpr_inf_future(GPR_CLOCK_REALTIME), nullptr); }
+
+  grpc_completion_queue* const queue_;
+};
+
 }  // namespace
 
 class GrpcServer::Impl {
@@ -87,10 +117,17 @@ class GrpcServer::Impl {
     if (server_ == nullptr) return;
     health_.EndWatches();
     const auto end = std::chrono::steady_clock::now() + timeout;
-    while (inference_.open_calls() > 0 && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(kCallPoll);
+    inference_.gate().Close();
+    AwaitQuiet(end);
+    {
+      // From here on nobody listens and every connection has its GOAWAY.
+      const ShutdownNotice notice(*server_);
+      inference_.gate().Open();
+      while (inference_.open_calls() > 0 && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(kCallPoll);
+      }
+      server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
     }
-    server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
     server_.reset();
   }
 
@@ -98,6 +135,21 @@ class GrpcServer::Impl {
   HealthService& health() { return health_; }
 
  private:
+  // Returns when no call has come for a while: whoever is there waits at the gate.
+  void AwaitQuiet(std::chrono::steady_clock::time_point end) const {
+    const auto start = std::chrono::steady_clock::now();
+    const auto last = std::min(end, start + kLongestQuiet);
+    uint64_t seen = inference_.calls();
+    for (auto now = start, since = start; now < last && now < since + kQuiet;
+         now = std::chrono::steady_clock::now()) {
+      if (const uint64_t calls = inference_.calls(); calls != seen) {
+        seen = calls;
+        since = now;
+      }
+      std::this_thread::sleep_for(kQuietPoll);
+    }
+  }
+
   InferenceService inference_;
   HealthService health_;
   std::unique_ptr<grpc::Server> server_;

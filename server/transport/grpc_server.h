@@ -37,9 +37,10 @@ class GrpcServer {
   // The backend's readiness may have changed: tells those who watch it.
   void PublishHealth();
 
-  // Returns when the ModelInfer calls under way are answered and the connections are closed; after
-  // `timeout` such calls are cancelled. Whoever calls this has made the backend refuse new
-  // requests.
+  // Whoever calls this has made the backend refuse new requests. Calls that still come are refused
+  // with the backend's own status; those who try again at once do not see their connection close
+  // under a call. Returns when the ModelInfer calls under way are answered and the connections are
+  // closed; after `timeout` such calls are cancelled.
   void Shutdown(std::chrono::milliseconds timeout);
 
  private:

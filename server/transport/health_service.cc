@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/transport/grpc_status.h"
+#include "server/transport/unary_answer.h"
 #include "server/transport/wire_types.h"
 
 namespace tandem::server {
@@ -95,17 +96,17 @@ HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& se
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const HealthCheckRequest* request,
-                                               HealthCheckResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const HealthCheckResponse::ServingStatus status = StatusOf(request->service());
-  if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish(ToGrpc(NotFound("service {} is unknown", Quoted(request->service()))));
-  } else {
-    response->set_status(status);
-    reactor->Finish(grpc::Status::OK);
-  }
-  return reactor;
+                                               const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response) {
+  return AnswerUnary<HealthCheckRequest, HealthCheckResponse>(
+      *context, *request, *response, [this](const auto& in, auto& out) -> Status {
+        const HealthCheckResponse::ServingStatus status = StatusOf(in.service());
+        if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
+          return NotFound("service {} is unknown", Quoted(in.service()));
+        }
+        out.set_status(status);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(

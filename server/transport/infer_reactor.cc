@@ -1,6 +1,5 @@
 #include "server/transport/infer_reactor.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -10,9 +9,11 @@
 #include <utility>
 
 #include "grpc_service.pb.h"
+#include "server/models/retry_hint.h"
 #include "server/transport/decode.h"
 #include "server/transport/encode.h"
 #include "server/transport/grpc_status.h"
+#include "server/transport/message.h"
 
 namespace tandem::server {
 namespace {
@@ -25,16 +26,10 @@ using std::chrono::milliseconds;
 // to the deadline has run out of time.
 constexpr milliseconds kDeadlineSlack{5};
 
-constexpr milliseconds kOverloadPushback{100};
-constexpr milliseconds kLoadingPushback{1000};
-
 // The request with shared ownership, so that tensors can view its bytes for as long as they like.
 StatusOr<std::shared_ptr<const ModelInferRequest>> Parse(const grpc::ByteBuffer& bytes) {
-  grpc::ByteBuffer buffer(bytes);  // shares the bytes
   auto request = std::make_shared<ModelInferRequest>();
-  if (!grpc::SerializationTraits<ModelInferRequest>::Deserialize(&buffer, request.get()).ok()) {
-    return Internal("the {} bytes that came are no ModelInferRequest", bytes.Length());
-  }
+  RETURN_IF_ERROR(ParseMessage(bytes, *request));
   return request;
 }
 
@@ -47,26 +42,13 @@ Clock::TimePoint DeadlineOf(const grpc::CallbackServerContext& context, const Cl
   return now + std::chrono::duration_cast<Clock::Duration>(left);
 }
 
-// How long a client should wait before it tries this server again; nothing where that is no use.
-std::optional<milliseconds> Pushback(const Status& status, ServerState state) {
-  if (status.code() != absl::StatusCode::kUnavailable) return std::nullopt;
-  switch (state) {
-    case ServerState::kLoading:
-      return kLoadingPushback;
-    case ServerState::kServing:
-      return kOverloadPushback;
-    case ServerState::kDraining:
-      break;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 InferReactor::InferReactor(const Surroundings& surroundings, grpc::CallbackServerContext& context,
                            grpc::ByteBuffer& response)
     : backend_(surroundings.backend),
       clock_(surroundings.clock),
+      gate_(surroundings.gate),
       open_calls_(surroundings.open_calls),
       context_(context),
       response_(response) {
@@ -86,13 +68,10 @@ void InferReactor::Start(const grpc::ByteBuffer& request) {
 
 void InferReactor::Submit(const grpc::ByteBuffer& bytes) {
   const StatusOr<std::shared_ptr<const ModelInferRequest>> parsed = Parse(bytes);
-  if (!parsed.ok()) return Fail(parsed.status());
+  if (!parsed.ok()) return FailUnserved(parsed.status());
   const ModelInferRequest& request = **parsed;
   StatusOr<ServedModelRef> model = backend_.Find(request.model_name(), request.model_version());
-  if (!model.ok()) {
-    if (model.status().code() == absl::StatusCode::kNotFound) backend_.CountUnknownModel();
-    return Fail(model.status());
-  }
+  if (!model.ok()) return FailUnserved(model.status());
   StatusOr<InferRequest> decoded = DecodeInferRequest(*parsed, *model);
   if (!decoded.ok()) {
     (*model)->metrics->Refused(ReasonOf(decoded.status()));
@@ -116,25 +95,26 @@ void InferReactor::Answer(const ServedModel& model, const StatusOr<InferReply>& 
     encoded = Internal("the response could not be written");
   }
   if (!encoded.ok()) return Fail(encoded);
-  Finish(grpc::Status::OK);
+  gate_.Pass([this] { Finish(grpc::Status::OK); });
 }
 
 Status InferReactor::Encode(const ServedModel& model, const InferReply& reply) {
   ModelInferResponse message;
   message.set_id(id_);
   RETURN_IF_ERROR(EncodeInferResponse(reply, model, message));
-  bool own = false;
-  if (!grpc::SerializationTraits<ModelInferResponse>::Serialize(message, &response_, &own).ok()) {
-    return Internal("the response could not be written");
-  }
-  return absl::OkStatus();
+  return WriteMessage(message, response_);
 }
 
 void InferReactor::Fail(const Status& status) {
-  if (const std::optional<milliseconds> pushback = Pushback(status, backend_.state())) {
-    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback->count()));
+  if (const std::optional<milliseconds> wait = RetryAfter(status)) {
+    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(wait->count()));
   }
-  Finish(ToGrpc(status));
+  gate_.Pass([this, answer = ToGrpc(status)] { Finish(answer); });
+}
+
+void InferReactor::FailUnserved(const Status& status) {
+  backend_.CountUnserved(UnservedReasonOf(status));
+  Fail(status);
 }
 
 void InferReactor::OnCancel() {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/base/clock.h"
+#include "server/transport/answer_gate.h"
 #include "server/transport/backend.h"
 
 namespace tandem::server {
@@ -24,6 +25,7 @@ class InferReactor final : public grpc::ServerUnaryReactor {
   struct Surroundings {
     Backend& backend;
     const Clock& clock;
+    AnswerGate& gate;
     std::atomic<int64_t>& open_calls;
   };
 
@@ -43,9 +45,12 @@ class InferReactor final : public grpc::ServerUnaryReactor {
   Status Encode(const ServedModel& model, const InferReply& reply);
   // Answers with an error, and tells the client when a retry helps.
   void Fail(const Status& status);
+  // As Fail, for a request that reached no model.
+  void FailUnserved(const Status& status);
 
   Backend& backend_;
   const Clock& clock_;
+  AnswerGate& gate_;
   std::atomic<int64_t>& open_calls_;
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& response_;

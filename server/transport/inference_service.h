@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/base/clock.h"
+#include "server/transport/answer_gate.h"
 #include "server/transport/backend.h"
 #include "server/transport/extension_calls.h"
 #include "server/transport/infer_reactor.h"
@@ -20,29 +21,25 @@ class InferenceService final : public ExtensionCalls {
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
+  using Bytes = grpc::ByteBuffer;
 
-  // ModelInfer calls whose answer has not left yet.
+  // ModelInfer calls that came, and those whose answer has not left yet.
+  uint64_t calls() const { return calls_; }
   int64_t open_calls() const { return open_calls_; }
+  // What answers of ModelInfer pass.
+  AnswerGate& gate() { return gate_; }
 
-  Reactor* ServerLive(Context* context, const inference::ServerLiveRequest* request,
-                      inference::ServerLiveResponse* response) override;
-  Reactor* ServerReady(Context* context, const inference::ServerReadyRequest* request,
-                       inference::ServerReadyResponse* response) override;
-  Reactor* ModelReady(Context* context, const inference::ModelReadyRequest* request,
-                      inference::ModelReadyResponse* response) override;
-  Reactor* ServerMetadata(Context* context, const inference::ServerMetadataRequest* request,
-                          inference::ServerMetadataResponse* response) override;
-  Reactor* ModelMetadata(Context* context, const inference::ModelMetadataRequest* request,
-                         inference::ModelMetadataResponse* response) override;
-  Reactor* ModelConfig(Context* context, const inference::ModelConfigRequest* request,
-                       inference::ModelConfigResponse* response) override;
-  Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* request,
-                      grpc::ByteBuffer* response) override;
-  Reactor* RepositoryIndex(Context* context, const inference::RepositoryIndexRequest* request,
-                           inference::RepositoryIndexResponse* response) override;
+  Reactor* ServerLive(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ServerReady(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ServerMetadata(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelReady(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelMetadata(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelConfig(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ModelInfer(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* RepositoryIndex(Context* context, const Bytes* request, Bytes* response) override;
 
  private:
-  // Finds a model that some call but ModelInfer names; counts those that are not there.
+  // Finds a model that some call but ModelInfer names; counts those that cannot be found.
   StatusOr<ServedModelRef> Find(const std::string& name, const std::string& version);
   Status FillModelReady(const inference::ModelReadyRequest& request,
                         inference::ModelReadyResponse& response);
@@ -50,9 +47,13 @@ class InferenceService final : public ExtensionCalls {
                            inference::ModelMetadataResponse& response);
   Status FillModelConfig(const inference::ModelConfigRequest& request,
                          inference::ModelConfigResponse& response);
+  Status FillRepositoryIndex(const inference::RepositoryIndexRequest& request,
+                             inference::RepositoryIndexResponse& response) const;
 
   Backend& backend_;
   const Clock& clock_;
+  AnswerGate gate_;
+  std::atomic<uint64_t> calls_{0};
   std::atomic<int64_t> open_calls_{0};
 };
 

@@ -39,6 +39,8 @@ struct Comparison {
   std::string message;
 };
 
+std::string Text(const Status& status) { return std::string(Message(status)); }
+
 Comparison Wrong(std::string_view message) { return {Outcome::kWrong, std::string(message)}; }
 
 Comparison Compare(const NamedTensor& actual, const Tensor& expected,
@@ -94,19 +96,21 @@ std::vector<std::string> CaseNames(const std::string& suite) {
   return names;
 }
 
-CaseResult RunCase(const Engine& engine, const std::string& folder, const test::Tolerance& loose) {
+CaseResult RunCase(const Engine& engine, const std::string& folder, const CaseOptions& options) {
   const fs::path path = folder;
   CaseResult result{.name = path.filename()};
-  const auto model = engine.Load(path / "model.onnx");
-  if (!model.ok()) {
-    result.outcome = Outcome::kRefused;
-    result.message = Message(model.status());
-    return result;
+  auto model = engine.Load(path / "model.onnx");
+  if (model.ok() && options.source == Source::kExport) {
+    const StatusOr<std::string> exported = engine.Export(path / "model.onnx");
+    if (!exported.ok()) return {result.name, Outcome::kRefused, Text(exported.status())};
+    model = engine.LoadBytes(*exported);
+    if (!model.ok()) return {result.name, Outcome::kWrong, Text(model.status())};
   }
+  if (!model.ok()) return {result.name, Outcome::kRefused, Text(model.status())};
   const std::vector<fs::path> sets = DataSets(path);
   if (sets.empty()) return {result.name, Outcome::kWrong, "it has no data set"};
   for (const fs::path& set : sets) {
-    const Comparison comparison = RunDataSet(**model, set, loose);
+    const Comparison comparison = RunDataSet(**model, set, options.loose);
     if (comparison.outcome <= result.outcome) continue;
     result.outcome = comparison.outcome;
     result.message = fmt::format("{}: {}", set.filename().string(), comparison.message);

@@ -29,8 +29,17 @@ bool Passed(const CaseResult& result);
 // Names of the folders of `suite` that hold a model, in order; none when there is no such suite.
 std::vector<std::string> CaseNames(const std::string& suite);
 
+// What is loaded: the file, or what the engine exports of it (a case is refused when it exports
+// nothing, and wrong when it refuses what it exported).
+enum class Source { kFile, kExport };
+
+struct CaseOptions {
+  test::Tolerance loose;
+  Source source = Source::kFile;
+};
+
 // Loads the model of `folder` and compares its answers to all data sets, within
 // test::OtherRuntime() or at least within `loose`.
-CaseResult RunCase(const Engine& engine, const std::string& folder, const test::Tolerance& loose);
+CaseResult RunCase(const Engine& engine, const std::string& folder, const CaseOptions& options);
 
 }  // namespace tandem::conformance

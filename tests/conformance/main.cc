@@ -2,10 +2,12 @@
 // committed: passes/SUITE.txt and different.txt.
 //
 //   conformance SUITE FOLDER [--strict] [--update] [--verbose] [--cpu=ISA] [--models[=TABLE]]
+//               [--exported]
 //
 // --models: the cases are whole networks; the table has the difference between two runs of one
-// engine for those that need more room than others.
-// Exit codes: 0 as listed; 1 not so; 2 the command line or a list cannot be used.
+// engine for those that need more room than others. --exported: what the engine writes of a model
+// is loaded instead of the model. Exit codes: 0 as listed; 1 not so; 2 the command line or a list
+// cannot be used.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@ struct Arguments {
   Strictness strictness = Strictness::kListedMustPass;
   bool update = false;
   bool verbose = false;
+  Source source = Source::kFile;
   std::optional<Isa> isa;
   std::string lists = kLists;
   std::optional<std::string> models;  // the table of whole networks, or "" for none
@@ -40,6 +43,9 @@ StatusOr<Arguments> ParseArguments(std::span<char* const> arguments) {
     const std::string value = argument.substr(std::min(argument.size(), argument.find('=') + 1));
     if (argument == "--strict") {
       parsed.strictness = Strictness::kAllAsListed;
+    } else if (argument == "--exported") {
+      parsed.source = Source::kExport;
+      parsed.strictness = Strictness::kNoneWrong;
     } else if (argument == "--update") {
       parsed.update = true;
     } else if (argument == "--verbose") {
@@ -133,7 +139,8 @@ StatusOr<std::vector<CaseResult>> RunAll(const Arguments& arguments, const Toler
   for (const std::string& name : names) {
     name.copy(running, sizeof(running) - 1);
     running[std::min(name.size(), sizeof(running) - 1)] = 0;
-    results.push_back(RunCase(engine, arguments.folder + "/" + name, tolerances.Of(name)));
+    results.push_back(
+        RunCase(engine, arguments.folder + "/" + name, {tolerances.Of(name), arguments.source}));
     if (arguments.verbose && !Passed(results.back())) {
       const bool refused = results.back().outcome == Outcome::kRefused;
       fmt::print("{} {}: {}\n", refused ? "refused" : "wrong", name, results.back().message);

@@ -27,13 +27,17 @@ std::string_view Verb(Outcome outcome) {
 
 // The fault of one case, or nothing.
 std::string Fault(const Manifest& manifest, const CaseResult& result, Strictness strictness) {
+  const bool different = manifest.different.contains(result.name);
+  if (strictness == Strictness::kNoneWrong) {
+    if (result.outcome != Outcome::kWrong || different) return "";
+    return fmt::format("{} answers wrongly: {}", result.name, result.message);
+  }
   const auto listed = manifest.passing.find(result.name);
   if (listed != manifest.passing.end() && result.outcome > listed->second) {
     return fmt::format("{} is listed as passing but {}: {}", result.name, Verb(result.outcome),
                        result.message);
   }
   if (strictness == Strictness::kListedMustPass) return "";
-  const bool different = manifest.different.contains(result.name);
   if (Passed(result)) {
     if (different) {
       return fmt::format("{} passes but is listed as different: take it out of different.txt",
@@ -102,6 +106,7 @@ std::vector<std::string> Faults(const Manifest& manifest, const std::vector<Case
     std::string fault = Fault(manifest, result, strictness);
     if (!fault.empty()) faults.push_back(std::move(fault));
   }
+  if (strictness == Strictness::kNoneWrong) return faults;
   for (const auto& [name, outcome] : manifest.passing) {
     if (!seen.contains(name)) {
       faults.push_back(fmt::format("{} is listed as passing but there is no such case", name));

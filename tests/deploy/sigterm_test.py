@@ -4,6 +4,7 @@ usage: sigterm_test.py TANDEM [unittest arguments]; PYTHONPATH names the stubs a
 """
 import sys
 import threading
+import time
 import unittest
 
 import digits
@@ -47,6 +48,38 @@ class SigtermTest(unittest.TestCase):
                 client.join(30)
         codes = {code for mine in outcomes for code in mine}
         self.assertLessEqual(codes, {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE})
+
+    def test_clients_that_retry_until_it_is_gone_never_see_a_cancelled_call(self):
+        images, _ = digits.load()
+        outcomes = [set() for _ in range(2 * CLIENTS)]
+        flowing = threading.Barrier(len(outcomes) + 1, timeout=30)
+        gone = threading.Event()
+
+        def send(mine, pause_seconds):
+            stub = digits.pb_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(
+                daemon.address, options=[("grpc.use_local_subchannel_pool", 1)]))
+            digits.infer(stub, images[:4])
+            flowing.wait()
+            while not gone.is_set():
+                try:
+                    digits.infer(stub, images[:4], timeout=20)
+                    mine.add(grpc.StatusCode.OK)
+                except grpc.RpcError as error:
+                    mine.add(error.code())
+                    time.sleep(pause_seconds)
+
+        with Daemon([TANDEM]) as daemon:
+            clients = [threading.Thread(target=send, args=(mine, 0.005 + 0.095 * i / len(outcomes)))
+                       for i, mine in enumerate(outcomes)]
+            for client in clients:
+                client.start()
+            flowing.wait()
+            self.assertEqual(0, daemon.terminate())
+            gone.set()
+            for client in clients:
+                client.join(30)
+        self.assertLessEqual(set.union(*outcomes),
+                             {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE})
 
 
 if __name__ == "__main__":

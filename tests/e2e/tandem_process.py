@@ -33,11 +33,11 @@ class TandemProcess:
     def address(self, server="grpc"):
         return f"127.0.0.1:{self.ports[server]}"
 
-    def await_line(self, part):
+    def await_line(self, part, seconds=WAIT_SECONDS):
         """The first line of the log that holds `part`."""
         with self._changed:
             found = lambda: next((line for line in self.lines if part in line), None)
-            self._changed.wait_for(lambda: found() or self._ended, WAIT_SECONDS)
+            self._changed.wait_for(lambda: found() or self._ended, seconds)
             if found() is None:
                 log = "\n".join(self.lines)
                 raise AssertionError(f"no line of the log says {part!r}:\n{log}")

@@ -98,6 +98,7 @@ class FakeModel final : public Model {
   }
 
   std::string Explain() const override { return "fake"; }
+  StatusOr<PlanReport> Report(std::span<const NamedShape>) const override { return PlanReport(); }
 
   // Shapes of x, by item, of each run so far, those that failed included.
   std::vector<std::vector<Shape>> runs() const {

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$1"
 folders=()
-for folder in engine server loadtest tests docs; do
+for folder in engine cli server loadtest tests docs; do
   [[ -d "$folder" ]] && folders+=("$folder")
 done
 find "${folders[@]}" \( -name '*.cc' -o -name '*.h' \) -print0 |

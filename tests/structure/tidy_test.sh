@@ -15,6 +15,6 @@ for entry in entries:
 json.dump(entries, open(os.path.join(database, "compile_commands.json"), "w"))
 for entry in entries:
     path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
-    if path.split(os.sep)[0] in ("engine", "server", "loadtest", "tests"):
+    if path.split(os.sep)[0] in ("engine", "cli", "server", "loadtest", "tests"):
         print(path)
 PYTHON

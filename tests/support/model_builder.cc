@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "engine/base/check.h"
-#include "engine/onnx/tensor_encode.h"
+#include "engine/onnx/encode.h"
 
 namespace tandem::test {
 namespace {
@@ -19,72 +19,17 @@ constexpr int kNodeOverload = 8;
 constexpr int kFunctionAttributeProto = 11;
 constexpr int kFunctionOverload = 13;
 
-struct AttributeEncoder {
-  AttributeProto& proto;
-
-  void operator()(float value) const {
-    proto.set_type(AttributeProto::FLOAT);
-    proto.set_f(value);
-  }
-  void operator()(int64_t value) const {
-    proto.set_type(AttributeProto::INT);
-    proto.set_i(value);
-  }
-  void operator()(const std::string& value) const {
-    proto.set_type(AttributeProto::STRING);
-    proto.set_s(value);
-  }
-  void operator()(const graph::ConstantRef& value) const {
-    proto.set_type(AttributeProto::TENSOR);
-    onnx_import::EncodeTensor(value->tensor(), "", *proto.mutable_t());
-  }
-  void operator()(const std::vector<float>& values) const {
-    proto.set_type(AttributeProto::FLOATS);
-    for (const float value : values) proto.add_floats(value);
-  }
-  void operator()(const std::vector<int64_t>& values) const {
-    proto.set_type(AttributeProto::INTS);
-    for (const int64_t value : values) proto.add_ints(value);
-  }
-  void operator()(const std::vector<std::string>& values) const {
-    proto.set_type(AttributeProto::STRINGS);
-    for (const std::string& value : values) proto.add_strings(value);
-  }
-  void operator()(const std::vector<graph::ConstantRef>& values) const {
-    proto.set_type(AttributeProto::TENSORS);
-    for (const graph::ConstantRef& value : values) {
-      onnx_import::EncodeTensor(value->tensor(), "", *proto.add_tensors());
-    }
-  }
-  template <typename T>
-  void operator()(const T&) const {
-    CHECK(false, "attribute '{}' is a graph or type; set it through the messages", proto.name());
-  }
-};
-
 void SetValueInfo(const std::string& name, DType dtype, const graph::DimVector& dims,
                   ::onnx::ValueInfoProto& info) {
   info.set_name(name);
-  ::onnx::TypeProto::Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(static_cast<int32_t>(dtype));
-  ::onnx::TensorShapeProto& shape = *tensor.mutable_shape();
-  for (const graph::Dim& dim : dims) {
-    ::onnx::TensorShapeProto::Dimension& extent = *shape.add_dim();
-    if (dim.is_number()) {
-      extent.set_dim_value(dim.number());
-    } else if (dim.is_symbol()) {
-      extent.set_dim_param(graph::ToString(dim));
-    }
-  }
+  onnx_import::EncodeTensorType(dtype, dims, *info.mutable_type());
 }
 
 }  // namespace
 
 void AddAttributes(const graph::Attributes& attributes, ::onnx::NodeProto& node) {
   for (const auto& [name, value] : attributes) {
-    AttributeProto& proto = *node.add_attribute();
-    proto.set_name(name);
-    std::visit(AttributeEncoder{proto}, value);
+    onnx_import::EncodeAttribute(name, value, *node.add_attribute());
   }
 }
 
@@ -179,7 +124,7 @@ ModelBuilder& ModelBuilder::Body(const std::string& attribute, const ModelBuilde
 ModelBuilder& ModelBuilder::Reference(const std::string& attribute, const graph::Attribute& like,
                                       const std::string& referred) {
   AttributeProto sample;
-  std::visit(AttributeEncoder{sample}, like);
+  onnx_import::EncodeAttribute(attribute, like, sample);
   AttributeProto& proto = *LastNode().add_attribute();
   proto.set_name(attribute);
   proto.set_type(sample.type());

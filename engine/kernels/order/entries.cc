@@ -1,3 +1,4 @@
+#include "engine/kernels/elementwise/number.h"
 #include "engine/kernels/order/order.h"
 
 namespace tandem::kernels {
@@ -19,38 +20,9 @@ int Entries(const EntryShape& shape, const void* x, int64_t a, int64_t b) {
 }  // namespace
 
 CompareEntries FindCompareEntries(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat:
-      return Entries<float>;
-    case DType::kDouble:
-      return Entries<double>;
-    case DType::kFloat16:
-      return Entries<Float16>;
-    case DType::kBfloat16:
-      return Entries<Bfloat16>;
-    case DType::kInt8:
-      return Entries<int8_t>;
-    case DType::kInt16:
-      return Entries<int16_t>;
-    case DType::kInt32:
-      return Entries<int32_t>;
-    case DType::kInt64:
-      return Entries<int64_t>;
-    case DType::kUint8:
-      return Entries<uint8_t>;
-    case DType::kUint16:
-      return Entries<uint16_t>;
-    case DType::kUint32:
-      return Entries<uint32_t>;
-    case DType::kUint64:
-      return Entries<uint64_t>;
-    case DType::kBool:
-      return Entries<bool>;
-    case DType::kString:
-      return Entries<std::string>;
-    default:
-      return nullptr;
-  }
+  if (dtype == DType::kBool) return Entries<bool>;
+  if (dtype == DType::kString) return Entries<std::string>;
+  return ForNumber(dtype, []<typename T>(T) -> CompareEntries { return Entries<T>; });
 }
 
 }  // namespace tandem::kernels

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/kernels/elementwise/number.h"
 #include "engine/kernels/order/order.h"
 
 namespace tandem::kernels {
@@ -78,34 +79,7 @@ void TopK(const TopKShape& shape, const void* x, void* values, int64_t* indices,
 }  // namespace
 
 TopKFunction FindTopK(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat:
-      return TopK<float>;
-    case DType::kDouble:
-      return TopK<double>;
-    case DType::kFloat16:
-      return TopK<Float16>;
-    case DType::kBfloat16:
-      return TopK<Bfloat16>;
-    case DType::kInt8:
-      return TopK<int8_t>;
-    case DType::kInt16:
-      return TopK<int16_t>;
-    case DType::kInt32:
-      return TopK<int32_t>;
-    case DType::kInt64:
-      return TopK<int64_t>;
-    case DType::kUint8:
-      return TopK<uint8_t>;
-    case DType::kUint16:
-      return TopK<uint16_t>;
-    case DType::kUint32:
-      return TopK<uint32_t>;
-    case DType::kUint64:
-      return TopK<uint64_t>;
-    default:
-      return nullptr;
-  }
+  return ForNumber(dtype, []<typename T>(T) -> TopKFunction { return TopK<T>; });
 }
 
 }  // namespace tandem::kernels

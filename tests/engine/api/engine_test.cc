@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "tests/support/compare.h"
@@ -261,17 +262,20 @@ TEST(Engine, EveryBadInputIsNamedWithWhatCameAndWhatIsExpected) {
 }
 
 TEST(Engine, AllReasonsWhyAModelIsRefusedAreListed) {
-  const auto model = MakeEngine(1).LoadBytes(ModelBuilder(17)
-                                                 .Input("x", DType::kFloat, {kN, 4})
-                                                 .Node("NoSuchOp", {"x"}, {"h"}, {}, "first")
-                                                 .Node("Relu", {"h"}, {"r"})
-                                                 .Node("AlsoMissing", {"r"}, {"y"}, {}, "second")
-                                                 .Output("y", DType::kFloat, {kN, 4})
-                                                 .Serialize());
+  const auto model =
+      MakeEngine(1).LoadBytes(ModelBuilder(17)
+                                  .Input("x", DType::kFloat, {kN, 4})
+                                  .Node("NoSuchOp", {"x"}, {"h"}, {}, "first")
+                                  .Node("Relu", {"h"}, {"r"})
+                                  .Node("AlsoMissing", {"r"}, {"y"}, {}, "second")
+                                  .Node("Softmax", {"x"}, {"z"}, {{"axis", int64_t{7}}}, "third")
+                                  .Output("y", DType::kFloat, {kN, 4})
+                                  .Serialize());
   EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(Message(model.status())),
-              testing::AllOf(HasSubstr("node 'first' (NoSuchOp)"),
-                             HasSubstr("node 'second' (AlsoMissing)")));
+  EXPECT_THAT(
+      std::string(Message(model.status())),
+      testing::AllOf(HasSubstr("node 'first' (NoSuchOp)"), HasSubstr("node 'second' (AlsoMissing)"),
+                     HasSubstr("node 'third' (Softmax)")));
 }
 
 TEST(Engine, OutputsAreReturnedUnderTheirNamesAndInTheOrderAsked) {
@@ -323,6 +327,114 @@ TEST(Engine, ARunBeyondItsMemoryLimitIsRefused) {
   const auto y = RunOne(**model, {{"x", RandomFloats({50, 3, 8, 8}, 1)}});
   EXPECT_EQ(y.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(Message(y.status())), HasSubstr("where 4096 are allowed"));
+}
+
+TEST(Engine, OutputsWhoseSizeDependsOnDataCountAgainstTheMemoryLimit) {
+  EngineOptions options;
+  options.threads = 1;
+  options.max_run_bytes = 4096;
+  const auto model = Engine(options).LoadBytes(ModelBuilder(17)
+                                                   .Input("x", DType::kFloat, {kN})
+                                                   .Node("NonZero", {"x"}, {"y"})
+                                                   .Output("y", DType::kInt64, {1, graph::Dim()})
+                                                   .Serialize());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto few = RunOne(**model, {{"x", Tensor::Of<float>({3}, {0, 1, 2})}});
+  EXPECT_TRUE(few.ok()) << few.status();
+  const auto many = RunOne(**model, {{"x", RandomFloats({1000}, 1, 1.0f, 2.0f)}});
+  EXPECT_EQ(many.status().code(), absl::StatusCode::kResourceExhausted) << many.status();
+  EXPECT_THAT(std::string(Message(many.status())),
+              HasSubstr("the run needs 8000 bytes of memory where 4096 are allowed"));
+}
+
+TEST(Engine, ItemsThatRunOneByOneNeedTheMemoryOfOne) {
+  EngineOptions options;
+  options.threads = 1;
+  options.max_run_bytes = 64 * 1024;
+  const auto model = Engine(options).LoadBytes(SmallCnn(1));
+  ASSERT_TRUE(model.ok());
+  const auto y = RunOne(**model, {{"x", RandomFloats({500, 3, 8, 8}, 1)}});
+  EXPECT_TRUE(y.ok()) << y.status();
+}
+
+TEST(Engine, AProfileTimesEveryTaskUnderTheNamesOfTheReport) {
+  const Engine engine = MakeEngine(1);
+  const auto model = engine.LoadBytes(SmallCnn(kN));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Tensor x = RandomFloats({2, 3, 8, 8}, 7);
+  const std::vector<NamedTensor> inputs = {{"x", x}};
+  const auto report = (*model)->Report(std::vector<NamedShape>{{"x", x.shape()}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto plain = (*model)->Run(inputs);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_TRUE(plain->profile.empty());
+  RunOptions options;
+  options.profile = true;
+  const auto run = (*model)->Run(inputs, options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(Close(run->outputs[0].tensor, plain->outputs[0].tensor, Exact()));
+  ASSERT_EQ(run->profile.size(), report->tasks.size());
+  for (size_t task = 0; task < report->tasks.size(); ++task) {
+    EXPECT_EQ(run->profile[task].task, report->tasks[task].name);
+    EXPECT_EQ(run->profile[task].kernel, report->tasks[task].kernel);
+    EXPECT_EQ(run->profile[task].time.count() > 0, report->tasks[task].mode == "run");
+  }
+}
+
+// Of many runs the one in which the machine interfered least.
+TEST(Engine, TheTimesOfTasksAddUpToTheRun) {
+  const Engine engine = MakeEngine(1);
+  const auto model = engine.LoadBytes(Siamese(6));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<NamedTensor> inputs = {{"a", RandomFloats({4, 8, 16, 16}, 21)},
+                                           {"b", RandomFloats({4, 8, 16, 16}, 22)}};
+  RunOptions options;
+  options.profile = true;
+  double best = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto run = (*model)->Run(inputs, options);
+    const auto wall = std::chrono::steady_clock::now() - start;
+    ASSERT_TRUE(run.ok()) << run.status();
+    std::chrono::nanoseconds sum{0};
+    for (const TaskTime& task : run->profile) sum += task.time;
+    const double share = std::chrono::duration<double>(sum) / wall;
+    ASSERT_LE(share, 1);
+    best = std::max(best, share);
+  }
+  EXPECT_GT(best, 0.9);
+}
+
+TEST(Engine, AProfileAddsUpTheParts) {
+  const Engine engine = MakeEngine(2);
+  const auto model = engine.LoadBytes(SmallCnn(1));  // two items are two runs
+  ASSERT_TRUE(model.ok()) << model.status();
+  RunOptions options;
+  options.profile = true;
+  const Tensor x = RandomFloats({2, 3, 8, 8}, 7);
+  const auto run = (*model)->Run(std::vector<NamedTensor>{{"x", x}}, options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto report = (*model)->Report(std::vector<NamedShape>{{"x", x.shape()}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->parts, 2);
+  EXPECT_EQ(run->profile.size(), report->tasks.size());
+}
+
+TEST(Engine, AReportStatesWhatARunTakes) {
+  const Engine engine = MakeEngine(1);
+  const auto model = engine.LoadBytes(SmallCnn(kN));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Tensor x = RandomFloats({3, 3, 8, 8}, 7);
+  const auto report = (*model)->Report(std::vector<NamedShape>{{"x", x.shape()}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_TRUE((*model)->Run(std::vector<NamedTensor>{{"x", x}}).ok());
+  EXPECT_EQ(report->arena_bytes, engine.stats().arena_bytes);
+  EXPECT_EQ(report->pack_bytes, engine.stats().pack_bytes);
+  size_t packs = 0;
+  for (const PackReport& pack : report->packs) packs += pack.bytes;
+  EXPECT_EQ(report->pack_bytes, packs);
+  EXPECT_EQ((*model)->Report(std::vector<NamedShape>{}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

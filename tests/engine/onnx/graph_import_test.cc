@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include "engine/graph/opset.h"
 #include "tests/engine/onnx/import_testing.h"
 
 namespace tandem::onnx_import {
@@ -240,7 +241,8 @@ TEST(GraphImport, SequencesOptionalsAndMapsAreTypes) {
 TEST(GraphImport, OpsetsThatAreNotKnownAreRefused) {
   EXPECT_THAT(ErrorOf(ModelBuilder(0)), HasSubstr("opset 0 of domain ''"));
   EXPECT_THAT(ErrorOf(ModelBuilder(-1)), HasSubstr("opset -1"));
-  EXPECT_THAT(ErrorOf(ModelBuilder(kNewestOpset + 1)), HasSubstr("versions 1 to 28 are known"));
+  EXPECT_THAT(ErrorOf(ModelBuilder(graph::kNewestOpset + 1)),
+              HasSubstr("versions 1 to 28 are known"));
   EXPECT_THAT(ErrorOf(ModelBuilder(9999)), HasSubstr("opset 9999"));
   EXPECT_THAT(ErrorOf(std::move(Relu().ImportOpset("ai.onnx", 16))),
               HasSubstr("imported in versions 17 and 16"));

@@ -1,5 +1,6 @@
 #include "engine/onnx/tensor_decode.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,6 +80,23 @@ TEST(TensorDecode, NarrowTypesComeFromInt32Data) {
   EXPECT_THAT(BytesOf(DecodeTensor(nibbles, nullptr)), testing::ElementsAre(0x21, 0x03));
   nibbles.add_int32_data(0);
   EXPECT_THAT(ErrorOf(nibbles), HasSubstr("int32_data has 3 entries where uint4[3] takes 2"));
+}
+
+TEST(TensorDecode, NarrowTypesTakeInt32DataDownToTheirLowestValueOnly) {
+  struct Row {
+    DType dtype;
+    int lowest;
+    const char* name;
+  };
+  for (const Row& row : {Row{DType::kInt8, -128, "int8"}, Row{DType::kUint8, 0, "uint8"},
+                         Row{DType::kInt16, -32768, "int16"}, Row{DType::kUint16, 0, "uint16"}}) {
+    TensorProto proto = Proto(row.dtype, {1});
+    proto.add_int32_data(row.lowest);
+    EXPECT_EQ(ErrorOf(proto), "no error") << row.name;
+    proto.set_int32_data(0, row.lowest - 1);
+    EXPECT_THAT(ErrorOf(proto), HasSubstr(fmt::format("int32_data[0] is {}, which {} does not hold",
+                                                      row.lowest - 1, row.name)));
+  }
 }
 
 TEST(TensorDecode, Uint32ComesFromUint64DataAndComplexFromPairs) {

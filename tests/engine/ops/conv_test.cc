@@ -299,6 +299,33 @@ TEST(Conv, FusedStagesHaveTheBitsOfThePlainResultFollowedByThem) {
   }
 }
 
+TEST(Conv, StagesFollowTheWholeSumWhenItIsDoneInSteps) {
+  for (const Shape& w_shape :
+       {Shape({7, 513, 1, 1}), Shape({7, 1030, 1, 1}), Shape({7, 600, 3, 3})}) {
+    const bool pointwise = w_shape[2] == 1;
+    const int64_t rows = pointwise ? 5 : 3;  // with the pads of RunFused
+    const Tensor x = test::RandomFloats({1, w_shape[1], 3, 2}, 1);
+    const Tensor w = test::RandomFloats(w_shape, 2);
+    const Tensor bias = test::RandomFloats({7}, 3);
+    const Tensor residual = test::RandomFloats({1, 7, rows, rows - 1}, 4);
+    for (const Isa isa : test::IsaLevels()) {
+      const Tensor plain = RunFused({}, {x, w, bias}, isa);
+      ASSERT_EQ(plain.shape(), residual.shape());
+      const Tensor relu = RunFused({{"Relu", {}, -1}}, {x, w, bias}, isa);
+      const Tensor both = RunFused({{"Add", {}, 3}, {"Relu", {}, -1}}, {x, w, bias, residual}, isa);
+      Tensor expected_relu = *Tensor::Allocate(DType::kFloat, plain.shape());
+      Tensor expected_both = *Tensor::Allocate(DType::kFloat, plain.shape());
+      for (int64_t i = 0; i < plain.elements(); ++i) {
+        const float sum = plain.data<float>()[i];
+        expected_relu.mutable_data<float>()[i] = std::max(0.0f, sum);
+        expected_both.mutable_data<float>()[i] = std::max(0.0f, sum + residual.data<float>()[i]);
+      }
+      EXPECT_TRUE(test::Close(relu, expected_relu, test::Exact())) << IsaName(isa);
+      EXPECT_TRUE(test::Close(both, expected_both, test::Exact())) << IsaName(isa);
+    }
+  }
+}
+
 TEST(Conv, ChannelsLastInAndOutHasTheBitsOfNative) {
   const std::vector<Tensor> inputs = {
       test::RandomFloats({2, 9, 6, 5}, 1), test::RandomFloats({20, 9, 3, 3}, 2),

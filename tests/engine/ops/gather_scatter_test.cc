@@ -231,8 +231,8 @@ std::string Batch(const test::OpCall& call, const std::vector<graph::DimVector>&
   std::vector<const ops::ValueFacts*> pointers;
   for (const ops::ValueFacts& fact : facts) pointers.push_back(&fact);
   const std::span<const ops::ValueFacts* const> all(pointers);
-  const ops::BatchAnswer answer =
-      ops::OpOf(node).Batch({node, given, all.first(axes.size()), all.last(1)});
+  const ops::BatchAnswer answer = ops::OpOf(node).Batch(
+      {node, graph::Dim::Symbol("N"), given, all.first(axes.size()), all.last(1)});
   return answer.declined.value_or(
       answer.outputs.empty() ? "" : fmt::format("axis {}", answer.outputs[0].value_or(-1)));
 }

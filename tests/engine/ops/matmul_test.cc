@@ -202,7 +202,7 @@ ops::BatchAnswer AskBatch(const std::string& op_type, const std::vector<graph::D
     facts[i].dims = inputs[i];
     pointers.push_back(&facts[i]);
   }
-  return op->Batch({node, axes, pointers, {}});
+  return op->Batch({node, graph::Dim::Symbol("N"), axes, pointers, {}});
 }
 
 TEST(MatMul, KeepsABatchThatDoesNotMeetTheSum) {

@@ -444,7 +444,8 @@ int Batch(test::GraphBuilder& builder, std::vector<std::optional<int>> axes) {
   std::vector<const ops::ValueFacts*> inputs;
   for (const ops::ValueFacts& fact : facts) inputs.push_back(&fact);
   const ops::ValueFacts* outputs[] = {&out};
-  const ops::BatchAnswer answer = ops::OpOf(node).Batch({node, axes, inputs, outputs});
+  const ops::BatchAnswer answer =
+      ops::OpOf(node).Batch({node, graph::Dim::Symbol("N"), axes, inputs, outputs});
   return answer.declined ? -1 : answer.outputs[0].value_or(-2);
 }
 

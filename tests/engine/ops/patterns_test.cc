@@ -52,8 +52,8 @@ std::string Batch(const test::OpCall& call, const std::vector<Tensor>& constants
   std::vector<std::optional<int>> axes(node.inputs.size());
   axes[0] = 0;
   const std::span<const ops::ValueFacts* const> all(pointers);
-  const ops::BatchAnswer answer =
-      ops::OpOf(node).Batch({node, axes, all.first(node.inputs.size()), all.last(1)});
+  const ops::BatchAnswer answer = ops::OpOf(node).Batch(
+      {node, graph::Dim::Symbol("N"), axes, all.first(node.inputs.size()), all.last(1)});
   return answer.declined.value_or(
       fmt::format("axis {}", answer.outputs.empty() ? -1 : answer.outputs[0].value_or(-1)));
 }

@@ -421,7 +421,8 @@ std::string BatchOf(const std::string& op, std::vector<std::optional<int>> axes,
     inputs.push_back(omitted ? nullptr : &facts[i]);
   }
   node.outputs = {100, 101};
-  const auto answer = (*ops::ParseNode(node))->Batch({node, axes, inputs, {}});
+  const auto answer =
+      (*ops::ParseNode(node))->Batch({node, graph::Dim::Symbol("N"), axes, inputs, {}});
   if (answer.declined) return *answer.declined;
   return fmt::format("{} {}", *answer.outputs[0], *answer.outputs[1]);
 }

@@ -291,7 +291,9 @@ std::string BatchReason(const Tensor& scales, graph::Attributes attributes) {
   const std::vector<std::optional<int>> axes = {0, std::nullopt, std::nullopt};
   const std::vector<const ops::ValueFacts*> inputs = {&facts[0], nullptr, &facts[1]};
   const std::vector<const ops::ValueFacts*> outputs = {&facts[2]};
-  return ops::OpOf(node).Batch({node, axes, inputs, outputs}).declined.value_or("kept");
+  return ops::OpOf(node)
+      .Batch({node, graph::Dim::Symbol("N"), axes, inputs, outputs})
+      .declined.value_or("kept");
 }
 
 TEST(Resize, KeepsTheBatchWhereItsScaleIsOne) {

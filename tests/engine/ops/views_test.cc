@@ -240,7 +240,8 @@ TEST(BatchOfViews, OneToOneAxesAreKeptAndLiteralsDecline) {
     const std::optional<int> axes[] = {axis, std::nullopt};
     const ops::ValueFacts* inputs[] = {&in, &constant};
     const ops::ValueFacts* outputs[] = {&out};
-    const ops::BatchAnswer answer = ops::OpOf(node).Batch({node, axes, inputs, outputs});
+    const ops::BatchAnswer answer =
+        ops::OpOf(node).Batch({node, graph::Dim::Symbol("N"), axes, inputs, outputs});
     return answer.declined ? -1 : answer.outputs[0].value_or(-2);
   };
   EXPECT_EQ(batch("Reshape", {n, 6}, 0, {0, 2, 3}), 0);

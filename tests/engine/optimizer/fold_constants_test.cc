@@ -44,7 +44,7 @@ TEST(FoldConstants, AChainFoldsInOneSweepAndItsSourcesAreFreed) {
   const auto report = Optimize(toy.graph, toy.constants, {});
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->folded_nodes, 10);
-  EXPECT_EQ(report->folded_bytes, 160u);
+  EXPECT_EQ(report->folded.made_bytes, 160u);
   EXPECT_EQ(toy.graph.order().size(), 1u);
   EXPECT_EQ(toy.constants.stats().bytes, 16u);
   const Tensor folded = toy.graph.value(last).constant->tensor();

@@ -75,6 +75,10 @@ class Toy final : public ops::Operator {
     return absl::OkStatus();
   }
 
+  StatusOr<std::vector<ops::ValueFacts>> BodyInputs(const ops::InferContext&, int) const override {
+    return std::vector<ops::ValueFacts>();
+  }
+
   StatusOr<std::unique_ptr<ops::Step>> Bind(ops::BindContext& context) const override {
     return std::make_unique<ToyStep>(behaviour_, context.node());
   }

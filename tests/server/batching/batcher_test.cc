@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "server/models/retry_hint.h"
 #include "tests/server/batching/fixtures.h"
 #include "tests/support/compare.h"
 
@@ -50,6 +52,9 @@ class BatcherTest : public testing::Test {
     EXPECT_EQ(reply.status().code(), code) << reply.status();
     EXPECT_THAT(std::string(Message(reply.status())), HasSubstr(text));
   }
+
+  // What request `id` was told of a retry.
+  std::optional<milliseconds> RetryOf(int id) { return RetryAfter(ledger_.Wait(id).status()); }
 
   FakeClock clock_;
   FakeServed model_{8};
@@ -194,7 +199,7 @@ TEST_F(BatcherTest, WhatTheModelDoesNotAcceptIsRefusedBeforeTheQueue) {
   ExpectError(0, absl::StatusCode::kInvalidArgument, "model 'fake': input 'w' is unknown");
   Submit(batcher, 1, {9, 3}, 1);
   ExpectError(1, absl::StatusCode::kInvalidArgument,
-              "9 items, more than max_batch_size, which is 8");
+              "input 'x': shape [9,3] came, with 9 items, more than max_batch_size, which is 8");
   Submit(batcher, 2, {}, 1);
   ExpectError(2, absl::StatusCode::kInvalidArgument, "'x' is a scalar");
   InferRequest uneven = RequestOf(model_, {2, 3}, 1);
@@ -217,6 +222,7 @@ TEST_F(BatcherTest, AFullQueueRefusesAndNamesItsBound) {
   Submit(batcher, 2, {1, 3}, 1);
   ASSERT_TRUE(ledger_.Has(2));
   ExpectError(2, absl::StatusCode::kUnavailable, "the queue is full, 2 requests wait");
+  EXPECT_EQ(RetryOf(2), milliseconds(100));
   EXPECT_EQ(test::Failures(model_, FailureReason::kQueueFull), 1u);
   EXPECT_EQ(model_.metrics().queued.value(), 2);
   EXPECT_EQ(model_.metrics().running.value(), 1);
@@ -355,6 +361,7 @@ TEST_F(BatcherTest, ATimeoutCountsInTheQueueOnly) {
   clock_.Advance(milliseconds(1));
   batcher.Wake();
   ExpectError(1, absl::StatusCode::kUnavailable, "longer than its timeout of 1000 us");
+  EXPECT_EQ(RetryOf(1), milliseconds(100));
   EXPECT_EQ(test::Failures(model_, FailureReason::kQueueTimeout), 1u);
   EXPECT_FALSE(ledger_.Has(0));
   model_.model->gate.Open();
@@ -435,7 +442,9 @@ TEST_F(BatcherTest, AnErrorInABatchStaysWithTheRequestThatCausedIt) {
   model_.model->gate.Open();
   ExpectTwice(0, {1, 3}, 1);
   ExpectTwice(2, {3, 3}, 3);
+  ExpectError(1, absl::StatusCode::kInvalidArgument, "model 'fake' version 1: ");
   ExpectError(1, absl::StatusCode::kInvalidArgument, "is poison");
+  EXPECT_EQ(RetryOf(1), std::nullopt);
   EXPECT_EQ(ledger_.Wait(2)->timing.batch_items, 3);
   // The occupant, the batch, and one run for each of its members.
   EXPECT_EQ(model_.model->runs().size(), 5u);
@@ -566,6 +575,7 @@ TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsQueued) {
   EXPECT_FALSE(batcher.Drain(milliseconds(0)));
   ASSERT_TRUE(ledger_.Has(0));
   ExpectError(0, absl::StatusCode::kUnavailable, "shutting down");
+  EXPECT_EQ(RetryOf(0), milliseconds(100));
   EXPECT_FALSE(ledger_.Has(1000));
   std::atomic<bool> ended{false};
   std::thread draining([&] {

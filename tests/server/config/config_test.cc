@@ -49,6 +49,7 @@ TEST(CommandLine, DefaultsAreThoseOfTheManual) {
   EXPECT_EQ(config.default_max_batch_size, 32);
   EXPECT_EQ(config.max_queue, 0);
   EXPECT_EQ(config.max_message_bytes, std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(config.max_request_memory, 0u);
   EXPECT_EQ(config.drain_delay, milliseconds(0));
   EXPECT_EQ(config.drain_timeout, milliseconds(30'000));
   EXPECT_TRUE(config.strict_readiness);
@@ -116,6 +117,18 @@ TEST(CommandLine, ComputeLimitsAreRead) {
   EXPECT_EQ(config.max_message_bytes, 1024);
 }
 
+TEST(CommandLine, MemoryIsToldInBytesOrInPowersOf1024) {
+  EXPECT_EQ(Serve({"--max-request-memory", "4096"}).max_request_memory, 4096u);
+  EXPECT_EQ(Serve({"--max-request-memory=64K"}).max_request_memory, uint64_t{64} << 10);
+  EXPECT_EQ(Serve({"--max-request-memory=512M"}).max_request_memory, uint64_t{512} << 20);
+  EXPECT_EQ(Serve({"--max-request-memory=3G"}).max_request_memory, uint64_t{3} << 30);
+  for (const char* wrong : {"-1", "much", "1.5G", "7X", "99999999999999999999"}) {
+    EXPECT_THAT(Refusal({std::string("--max-request-memory=") + wrong}),
+                HasSubstr("--max-request-memory"))
+        << wrong;
+  }
+}
+
 TEST(CommandLine, TheLogLevelComesFromOneKindOfFlag) {
   EXPECT_EQ(Serve({"--log-level", "debug"}).log_level, LogLevel::kDebug);
   EXPECT_EQ(Serve({"--log-level=off"}).log_level, LogLevel::kOff);
@@ -139,7 +152,7 @@ TEST(CommandLine, TheRepositoryIsRequired) {
   const StatusOr<Invocation> parsed = Parse({"--threads", "2"});
   ASSERT_FALSE(parsed.ok());
   EXPECT_THAT(Message(parsed.status()), HasSubstr("--model-repository"));
-  EXPECT_FALSE(Parse({}).ok());
+  EXPECT_THAT(Message(Parse({}).status()), HasSubstr("--model-repository is required"));
   EXPECT_FALSE(Parse({"--model-repository="}).ok());
 }
 
@@ -158,6 +171,10 @@ TEST(CommandLine, AWrongValueIsRefusedWithTheFlagsName) {
 TEST(CommandLine, AnUnknownFlagOrWordIsRefusedByName) {
   EXPECT_THAT(Refusal({"--model-repositroy=/x"}), HasSubstr("--model-repositroy"));
   EXPECT_THAT(Refusal({"stray"}), HasSubstr("stray"));
+  const StatusOr<Invocation> alone = Parse({"--bogus"});
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(Message(alone.status()), HasSubstr("--bogus"));
+  EXPECT_THAT(Message(alone.status()), testing::Not(HasSubstr("--model-repository")));
   const StatusOr<Invocation> parsed = Parse({"run", "model.onnx"});
   ASSERT_FALSE(parsed.ok());
   EXPECT_THAT(Message(parsed.status()), HasSubstr("'run'"));

@@ -121,6 +121,41 @@ TEST(Export, ShowsTritonsNamesUnlessSwitchedOff) {
   EXPECT_THAT(plain.Export(), Not(HasSubstr("nv_")));
 }
 
+TEST(Export, EachFailureReasonIsOneOfTritons) {
+  const std::vector<std::pair<FailureReason, std::string>> rows = {
+      {FailureReason::kQueueFull, "REJECTED"},
+      {FailureReason::kQueueTimeout, "REJECTED"},
+      {FailureReason::kDraining, "REJECTED"},
+      {FailureReason::kCancelled, "CANCELED"},
+      {FailureReason::kDeadlineExceeded, "CANCELED"},
+      {FailureReason::kResourceExhausted, "BACKEND"},
+      {FailureReason::kInternal, "BACKEND"},
+      {FailureReason::kInvalidArgument, "OTHER"},
+      {FailureReason::kOther, "OTHER"}};
+  ASSERT_EQ(rows.size(), kFailureReasons);
+  for (const auto& [reason, triton] : rows) {
+    Metrics metrics({.version = "1"});
+    const auto model = metrics.AddModel("m", 1);
+    model->Failed(reason);
+    EXPECT_THAT(metrics.Export(),
+                HasSubstr(R"(nv_inference_request_failure{model="m",version="1",reason=")" +
+                          triton + "\"} 1\n"))
+        << FailureReasonName(reason);
+  }
+}
+
+TEST(Export, ARequestThatReachedNoModelIsCountedByReason) {
+  Metrics metrics({.version = "1"});
+  metrics.unserved[static_cast<size_t>(UnservedReasonOf(Unavailable("loading")))].Add();
+  metrics.unserved[static_cast<size_t>(UnservedReasonOf(InvalidArgument("version")))].Add(2);
+  metrics.unserved[static_cast<size_t>(UnservedReasonOf(NotFound("model")))].Add(3);
+  metrics.unserved[static_cast<size_t>(UnservedReasonOf(Internal("bytes")))].Add(4);
+  for (const std::string line : {"{reason=\"model_not_ready\"} 1\n", "{reason=\"bad_version\"} 2\n",
+                                 "{reason=\"unknown_model\"} 3\n", "{reason=\"unreadable\"} 4\n"}) {
+    EXPECT_THAT(metrics.Export(), HasSubstr("tandem_requests_unserved_total" + line));
+  }
+}
+
 TEST(Export, EveryFailureReasonHasANameOfItsOwn) {
   std::set<std::string_view> names;
   for (size_t i = 0; i < kFailureReasons; ++i) {

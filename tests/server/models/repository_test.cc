@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/models/batch_size.h"
+#include "server/models/retry_hint.h"
 #include "server/models/scan.h"
 #include "server/models/wire_form.h"
 #include "tests/server/fake_model.h"
@@ -75,7 +76,24 @@ TEST(MaxBatchSize, IsZeroOtherwise) {
   EXPECT_EQ(MaxBatchSize(Joinable({{kN}}, {{kN}}), 0), 0);
   ModelInfo apart = Joinable({{kN}}, {{kN}});
   apart.joinable = false;
+  apart.not_joinable_reason = "for a reason";
   EXPECT_EQ(MaxBatchSize(apart, 32), 0);
+}
+
+TEST(MaxBatchSize, SaysWhyItIsZero) {
+  EXPECT_EQ(WhyNotBatched(Joinable({{kN, 3}}, {{kN, 2}}), 32), "");
+  EXPECT_EQ(WhyNotBatched(Joinable({{kN, 3}}, {{kM, 2}}), 32),
+            "'x' starts with extent N and 'y' with M");
+  EXPECT_EQ(WhyNotBatched(Joinable({{2, 3}}, {{2, 2}}), 32),
+            "'x' starts with extent 2; a symbol or 1 is expected");
+  EXPECT_EQ(WhyNotBatched(Joinable({{kN}}, {{}}), 32), "'y' has no first axis");
+  EXPECT_EQ(WhyNotBatched(Joinable({}, {{kN}}), 32), "the model has no inputs");
+  EXPECT_EQ(WhyNotBatched(Joinable({{kN}}, {}), 32), "the model has no outputs");
+  EXPECT_EQ(WhyNotBatched(Joinable({{kN}}, {{kN}}), 0), "the default max_batch_size is 0");
+  ModelInfo apart = Joinable({{kN}}, {{kN}});
+  apart.joinable = false;
+  apart.not_joinable_reason = "Softmax mixes items";
+  EXPECT_EQ(WhyNotBatched(apart, 32), "Softmax mixes items");
 }
 
 // A repository whose loader notes the paths and takes "broken" in a file for an error.
@@ -164,6 +182,18 @@ TEST_F(RepositoryTest, NamesThatAreNoVersionsOrModelsAreIgnored) {
   EXPECT_TRUE(repository->AllReady());
 }
 
+TEST_F(RepositoryTest, AVersionWithLeadingZerosIsNamedInTheReason) {
+  AddVersion("m/01");
+  AddVersion("zero/0");
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  ExpectError(repository->Find("m", "").status(), absl::StatusCode::kUnavailable,
+              "model 'm': no version; a version is a directory with a positive number as its name; "
+              "'01' is none: leading zeros are not allowed");
+  EXPECT_THAT(std::string(Message(repository->Find("zero", "").status())),
+              Not(HasSubstr("leading zeros")));
+}
+
 TEST_F(RepositoryTest, ABrokenModelIsReportedAndTheOthersAreServed) {
   AddVersion("broken/7", "broken");
   AddVersion("good/1");
@@ -177,6 +207,7 @@ TEST_F(RepositoryTest, ABrokenModelIsReportedAndTheOthersAreServed) {
   const Status broken = repository->Find("broken", "").status();
   ExpectError(broken, absl::StatusCode::kUnavailable,
               "model 'broken' version 7: file broken/7/model.onnx: node 'a' (Foo)");
+  EXPECT_FALSE(RetryAfter(broken).has_value());
   EXPECT_THAT(std::string(Message(broken)), Not(HasSubstr(directory_.path())));
   ExpectError(repository->Find("throwing", "1").status(), absl::StatusCode::kUnavailable,
               "model 'throwing' version 1: loading threw: out of luck");
@@ -199,6 +230,83 @@ TEST_F(RepositoryTest, ABrokenModelIsReportedAndTheOthersAreServed) {
   EXPECT_EQ(metrics_.models_unavailable.value(), 4);
   EXPECT_EQ(metrics_.models_loading.value(), 0);
   EXPECT_EQ(metrics_.model_load_failures.value(), 4u);
+}
+
+// Links that are followed and links that are not, whatever level they stand at.
+class RepositoryLinkTest : public RepositoryTest {
+ protected:
+  void Link(const std::string& target, const std::string& name) {
+    const std::filesystem::path link = directory_.path() + "/" + name;
+    std::filesystem::create_directories(link.parent_path());
+    std::filesystem::create_symlink(target, link);
+  }
+  std::string ReasonOf(const std::string& model) {
+    auto repository = Open();
+    EXPECT_TRUE(repository->LoadAll().ok());
+    const Status status = repository->Find(model, "").status();
+    return std::string(Message(status));
+  }
+
+  const TempDirectory outside_;
+};
+
+TEST_F(RepositoryLinkTest, OneThatLeavesTheRepositoryIsRefusedAtEveryLevel) {
+  outside_.Write("secret/1/model.onnx", "good");
+  Link(outside_.path() + "/secret/1/model.onnx", "file/3/model.onnx");
+  Link(outside_.path() + "/secret/1", "version/3");
+  Link(outside_.path() + "/secret", "model");
+  Link(std::filesystem::relative(outside_ / "secret/1/model.onnx", directory_ / "relative/3"),
+       "relative/3/model.onnx");
+  for (const std::string place : {"file/3", "version/3", "model/1", "relative/3"}) {
+    const std::string model = place.substr(0, place.size() - 2);
+    const std::string reason = ReasonOf(model);
+    EXPECT_EQ(reason, "model '" + model + "' version " + place.back() + ": " + place +
+                          "/model.onnx: a symbolic link on its way leaves the repository");
+  }
+  EXPECT_TRUE(loaded_.empty());
+}
+
+TEST_F(RepositoryLinkTest, OneThatLeadsToAFolderWithTheRepositorysNameAsItsBeginningIsRefused) {
+  const std::string beside = directory_.path() + "-beside";
+  std::filesystem::create_directories(beside);
+  std::ofstream(beside + "/model.onnx") << "good";
+  Link(beside + "/model.onnx", "m/1/model.onnx");
+  EXPECT_THAT(ReasonOf("m"), HasSubstr("leaves the repository"));
+  std::filesystem::remove_all(beside);
+}
+
+TEST_F(RepositoryLinkTest, OneThatStaysInTheRepositoryIsFollowed) {
+  AddVersion("m/1");
+  Link("../1/model.onnx", "m/2/model.onnx");
+  Link("m", "alias");
+  Link("1", "m/3");
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  EXPECT_EQ(repository->Find("m", "").value()->version, 3);
+  EXPECT_EQ(repository->Find("alias", "").value()->version, 3);
+  EXPECT_THAT(loaded_, ElementsAre("m/1/model.onnx", "m/1/model.onnx"));
+}
+
+TEST_F(RepositoryLinkTest, OneThatLeadsNowhereOrRoundIsNoFile) {
+  Link("nowhere", "m/1/model.onnx");
+  Link("model.onnx", "round/1/model.onnx");
+  EXPECT_THAT(ReasonOf("m"), HasSubstr("there is no file m/1/model.onnx"));
+  EXPECT_THAT(ReasonOf("round"), HasSubstr("there is no file round/1/model.onnx"));
+}
+
+TEST_F(RepositoryLinkTest, TheRepositoryItselfMayBeOne) {
+  AddVersion("m/1", "broken");
+  const std::string link = outside_.path() + "/models";
+  std::filesystem::create_directory_symlink(directory_.path(), link);
+  Repository repository(
+      {.root = link},
+      [this](const std::string& path, const std::function<bool()>& stopped) {
+        return Load(path, stopped);
+      },
+      clock_, metrics_);
+  ASSERT_TRUE(repository.LoadAll().ok());
+  EXPECT_EQ(Message(repository.Find("m", "").status()),
+            "model 'm' version 1: file m/1/model.onnx: node 'a' (Foo): no such operator");
 }
 
 TEST_F(RepositoryTest, AModelWithAPortThatHasNoWireFormIsRefused) {
@@ -252,6 +360,7 @@ TEST_F(RepositoryTest, AModelThatIsLoadingIsUnavailableAndLookupsDoNotWait) {
     EXPECT_FALSE(repository->AllReady());
     ExpectError(repository->Find("n", "").status(), absl::StatusCode::kUnavailable,
                 "model 'n' version 1 is loading");
+    EXPECT_EQ(RetryAfter(repository->Find("n", "").status()), std::chrono::milliseconds(1000));
     EXPECT_EQ(repository->Index()[1].state, ModelState::kLoading);
     EXPECT_EQ(metrics_.models_loading.value(), 2 - loads);
     ++loads;

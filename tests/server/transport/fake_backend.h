@@ -1,6 +1,8 @@
 // A model and a backend whose answers the test decides.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/models/retry_hint.h"
 #include "server/transport/backend.h"
 
 namespace tandem::server {
@@ -40,6 +43,7 @@ class EchoModel final : public Model {
     return Unimplemented("no batches");
   }
   std::string Explain() const override { return "echo"; }
+  StatusOr<PlanReport> Report(std::span<const NamedShape>) const override { return PlanReport(); }
 
  private:
   const ModelInfo info_;
@@ -97,7 +101,11 @@ class FakeBackend final : public Backend {
   ServerState state() const override { return state_; }
   bool Ready() const override { return state_ == ServerState::kServing; }
   StatusOr<ServedModelRef> Find(std::string_view name, std::string_view version) const override {
-    if (name == "loading") return Unavailable("model 'loading' is being loaded");
+    if (name == "broken") return Unavailable("model 'broken' could not be loaded");
+    if (name == "loading") {
+      return WithRetryAfter(Unavailable("model 'loading' is being loaded"),
+                            std::chrono::milliseconds(1000));
+    }
     const auto model = models_.find(std::string(name));
     if (model == models_.end()) return NotFound("model '{}' is not found", name);
     if (version == "abc") return InvalidArgument("version 'abc' is no number");
@@ -116,7 +124,7 @@ class FakeBackend final : public Backend {
     return index;
   }
   int runners() const override { return 4; }
-  void CountUnknownModel() override { ++unknown_models; }
+  void CountUnserved(UnservedReason reason) override { ++unserved[static_cast<size_t>(reason)]; }
 
   std::shared_ptr<InferCall> Submit(InferRequest request, Batcher::Done done) override {
     const std::lock_guard lock(mutex_);
@@ -154,7 +162,7 @@ class FakeBackend final : public Backend {
 
   Mode mode = Mode::kRun;
   Status refusal;
-  std::atomic<int> unknown_models{0};
+  std::array<std::atomic<int>, kUnservedReasons> unserved{};
   std::atomic<ServerState> state_{ServerState::kServing};
   Clock::TimePoint last_deadline;
 

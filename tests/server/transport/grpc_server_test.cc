@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -70,6 +72,25 @@ class GrpcServerTest : public ::testing::Test {
       pushback_.assign(found->second.data(), found->second.size());
     }
     return status;
+  }
+
+  int Unserved(UnservedReason reason) const {
+    return backend_.unserved[static_cast<size_t>(reason)];
+  }
+
+  // Calls a method with three bytes that begin a field and do not end it.
+  grpc::Status SendGarbage(const std::string& method,
+                           const std::string& service = "/inference.GRPCInferenceService/") {
+    const grpc::Slice slice(std::string("\x0a\xff\xff"));
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + seconds(20));
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, service + method, {}, &request, &response,
+                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
+    return done.get_future().get();
   }
 
   // Waits until the backend holds `count` requests.
@@ -150,7 +171,45 @@ TEST_F(GrpcServerTest, UnknownModelsAndVersionsAreTheSameErrorOnEveryCall) {
     inference::ModelConfigResponse response;
     EXPECT_EQ(stub_->ModelConfig(&context, config, &response).error_code(), StatusCode::NOT_FOUND);
   }
-  EXPECT_EQ(backend_.unknown_models, 5);
+  EXPECT_EQ(Unserved(UnservedReason::kUnknownModel), 5);
+  EXPECT_EQ(Unserved(UnservedReason::kBadVersion), 1);
+}
+
+TEST_F(GrpcServerTest, ARequestThatReachesNoModelIsCountedOnceByItsReason) {
+  inference::ModelInferRequest request = GoodRequest();
+  for (const char* name : {"broken", "loading"}) {
+    request.set_model_name(name);
+    EXPECT_EQ(Infer(request).error_code(), StatusCode::UNAVAILABLE);
+  }
+  EXPECT_EQ(Unserved(UnservedReason::kModelNotReady), 2);
+  request = GoodRequest();
+  request.set_model_version("abc");
+  EXPECT_EQ(Infer(request).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Unserved(UnservedReason::kBadVersion), 1);
+  EXPECT_EQ(SendGarbage("ModelInfer").error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(Unserved(UnservedReason::kUnreadable), 1);
+  EXPECT_EQ(Unserved(UnservedReason::kUnknownModel), 0);
+  grpc::ClientContext context;
+  inference::ModelReadyRequest ready;
+  ready.set_name("broken");
+  inference::ModelReadyResponse response;
+  EXPECT_TRUE(stub_->ModelReady(&context, ready, &response).ok());
+  EXPECT_EQ(Unserved(UnservedReason::kModelNotReady), 2);  // not ready is its answer
+  const ServedModelRef model = *backend_.Find("m", "");
+  EXPECT_EQ(model->metrics->received.value(), 0u);
+}
+
+TEST_F(GrpcServerTest, BytesThatAreNoMessageAreTheSameErrorOnEveryCall) {
+  for (const char* method : {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady",
+                             "ModelMetadata", "ModelConfig", "ModelInfer", "RepositoryIndex"}) {
+    const grpc::Status status = SendGarbage(method);
+    EXPECT_EQ(status.error_code(), StatusCode::INTERNAL) << method;
+    EXPECT_EQ(status.error_message(),
+              std::string("the 3 bytes that came are no ") + method + "Request");
+  }
+  const grpc::Status health = SendGarbage("Check", "/grpc.health.v1.Health/");
+  EXPECT_EQ(health.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(health.error_message(), "the 3 bytes that came are no HealthCheckRequest");
 }
 
 TEST_F(GrpcServerTest, ABadRequestIsCountedAndTheNextOneIsServed) {
@@ -168,20 +227,21 @@ TEST_F(GrpcServerTest, ABadRequestIsCountedAndTheNextOneIsServed) {
   EXPECT_TRUE(Infer(GoodRequest()).ok());
 }
 
-TEST_F(GrpcServerTest, OverloadAndLoadingTellWhenToRetryAndDrainingDoesNot) {
+TEST_F(GrpcServerTest, ARefusalTellsWhenToRetryWhereThatHelps) {
   backend_.mode = FakeBackend::Mode::kRefuse;
-  backend_.refusal = Unavailable("the queue is full");
+  backend_.refusal = WithRetryAfter(Unavailable("the queue is full"), milliseconds(100));
   EXPECT_EQ(Infer(GoodRequest()).error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(pushback_, "100");
-  backend_.state_ = ServerState::kDraining;
-  EXPECT_EQ(Infer(GoodRequest()).error_code(), StatusCode::UNAVAILABLE);
-  EXPECT_EQ(pushback_, "");
-  backend_.state_ = ServerState::kLoading;
   inference::ModelInferRequest request = GoodRequest();
   request.set_model_name("loading");
   EXPECT_EQ(Infer(request).error_code(), StatusCode::UNAVAILABLE);
   EXPECT_EQ(pushback_, "1000");
-  backend_.state_ = ServerState::kServing;
+  for (const ServerState state : {ServerState::kLoading, ServerState::kServing}) {
+    backend_.state_ = state;
+    request.set_model_name("broken");
+    EXPECT_EQ(Infer(request).error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(pushback_, "");
+  }
   backend_.refusal = ResourceExhausted("too large");
   EXPECT_EQ(Infer(GoodRequest()).error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(pushback_, "");
@@ -350,6 +410,35 @@ TEST_F(GrpcServerTest, ShutdownLetsCallsUnderWayFinish) {
   backend_.Release(InferReply{});
   EXPECT_TRUE(call.get().ok());
   stop.join();
+}
+
+TEST_F(GrpcServerTest, ClientsThatRetryUntilTheEndAreRefusedAndNeverCancelled) {
+  backend_.mode = FakeBackend::Mode::kRefuse;
+  backend_.refusal = Unavailable("the server is shutting down");
+  std::atomic<bool> stop{false};
+  std::atomic<int> refused{0};
+  std::atomic<int> other{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      grpc::ChannelArguments own;  // a connection of its own
+      own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      const auto stub = GRPCInferenceService::NewStub(
+          grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), own));
+      while (!stop) {
+        grpc::ClientContext context;
+        inference::ModelInferResponse response;
+        const grpc::Status status = stub->ModelInfer(&context, GoodRequest(), &response);
+        ++(status.error_code() == StatusCode::UNAVAILABLE ? refused : other);
+        std::this_thread::sleep_for(milliseconds(12 * i));
+      }
+    });
+  }
+  while (refused < 100) std::this_thread::yield();
+  server_->Shutdown(seconds(20));
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(other, 0);
 }
 
 TEST_F(GrpcServerTest, ShutdownCancelsWhatTakesTooLong) {

@@ -1,0 +1,26 @@
+// Loading a model and making what it runs on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "engine/engine.h"
+
+namespace tandem::cli {
+
+// The error names the file.
+StatusOr<std::shared_ptr<const Model>> Load(const Engine& engine, const std::string& path);
+
+// A shape for every input without a default. InvalidArgument names shapes of inputs that are not
+// there; whether they fit is Model::Validate's to say.
+StatusOr<std::vector<NamedShape>> InputShapes(const ModelInfo& info, const ShapeConfig& config);
+
+// The tensors of the files, in their order.
+StatusOr<std::vector<NamedTensor>> ReadInputs(const std::vector<InputFile>& files);
+
+// Reproducible elements: floats between -1 and 1, integers and bools 0 or 1, strings "a".
+// Unimplemented for other types.
+StatusOr<Tensor> MadeUp(DType dtype, const Shape& shape);
+
+}  // namespace tandem::cli

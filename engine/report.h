@@ -1,0 +1,100 @@
+// What a compiled model says of its plan: plain data for people and tools, with or without the
+// numbers that depend on the shapes of its inputs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/tensor/tensor.h"
+
+namespace tandem {
+
+// A value in one layout.
+struct ValueReport {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  std::string extents;         // as far as known at load: "[N,3,224,224]"
+  std::optional<Shape> shape;  // nothing where it depends on data, and without shapes
+  Layout layout = Layout::kNative;
+  std::string memory;  // where it lies: "arena", "view of 'x'", "packed" ...; "" without shapes
+  size_t bytes = 0;    // of its elements; 0 where it has none of its own that are kept
+};
+
+struct PlanReport;
+
+// One step of the plan. Ports hold indices of values, -1 where omitted.
+struct TaskReport {
+  std::string name;    // of the nodes it was made of
+  std::string kernel;  // with instruction set and tile; "view" costs nothing
+  std::vector<std::string> epilogue;
+  std::vector<int> inputs;
+  std::vector<bool> packed;  // by input: the step holds a pack instead
+  std::vector<int> outputs;
+  // "run"; "once" where shapes decide it; "sized" while running, where data does; "" without
+  // shapes.
+  std::string mode;
+  size_t scratch_bytes = 0;
+  double estimated_seconds = 0;  // of one item on one thread
+  // Plans of the bodies of control flow, by the names of their attributes.
+  std::vector<std::string> body_names;
+  std::vector<PlanReport> bodies;
+};
+
+struct PackReport {
+  std::string name;  // format, parameters and hash of the content
+  size_t bytes = 0;
+};
+
+// A pass of the optimizer.
+struct PassReport {
+  std::string pass;
+  int changes = 0;  // patches committed
+  std::chrono::nanoseconds time{0};
+};
+
+// Why a pass left something as it was.
+struct Decline {
+  std::string pass;
+  std::string node;     // graph::Describe
+  std::string role;     // "epilogue Relu", "input 1 (W)"
+  std::string rule;     // "grows the model beyond its budget"
+  std::string numbers;  // "4194304 > 4194303 bytes"
+};
+
+// Either one task, or a fork whose branches (indices of blocks) may run at the same time.
+struct ScheduleReport {
+  int task = -1;
+  std::vector<int> branches;
+};
+
+struct PlanReport {
+  std::vector<ValueReport> values;
+  std::vector<TaskReport> tasks;
+  std::vector<std::vector<ScheduleReport>> blocks;  // run in order; 0 is where a run starts
+  int forks = 0;
+  std::vector<PackReport> packs;
+  std::vector<PassReport> passes;
+  std::vector<Decline> declines;
+  bool joinable = false;  // see ModelInfo
+  std::string not_joinable_reason;
+  size_t constant_bytes = 0;  // native constants that some step reads
+  size_t pack_bytes = 0;
+  // A batch runs as so many parts; what is said of shapes and bytes holds for the first.
+  int64_t parts = 1;
+  std::optional<size_t> arena_bytes;  // of one part; nothing without shapes
+};
+
+// Time that one task took in one run; a batch that ran in parts: in all of them.
+struct TaskTime {
+  std::string task;  // TaskReport::name
+  std::string kernel;
+  std::chrono::nanoseconds time{0};
+};
+
+// The report as text, a line or more for each task.
+std::string ToText(const PlanReport& report);
+
+}  // namespace tandem

@@ -1,0 +1,33 @@
+// What one run may still allocate.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "engine/base/status.h"
+
+namespace tandem::runtime {
+
+// Thread-safe: the parts of a run share one.
+class MemoryBudget {
+ public:
+  // 0: no limit.
+  explicit MemoryBudget(size_t allowed) : allowed_(allowed) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  // Counts `bytes` for the rest of the run; ResourceExhausted names what the run needs with them
+  // and what is allowed.
+  Status Take(size_t bytes) {
+    const size_t needed = taken_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (allowed_ == 0 || needed <= allowed_) return absl::OkStatus();
+    return ResourceExhausted("the run needs {} bytes of memory where {} are allowed", needed,
+                             allowed_);
+  }
+
+ private:
+  const size_t allowed_;
+  std::atomic<size_t> taken_{0};
+};
+
+}  // namespace tandem::runtime
