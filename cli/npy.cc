@@ -80,14 +80,17 @@ StatusOr<DType> TypeNamed(std::string_view name) {
 // The dictionary and where the elements begin.
 StatusOr<std::pair<std::string_view, size_t>> HeaderText(std::string_view bytes) {
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(bytes[i])); };
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 6) {
+  if (!bytes.starts_with(kMagic)) {
     return InvalidArgument("it is no .npy file, which begins with \\x93NUMPY");
   }
+  constexpr size_t kShortestPrefix = 10;  // magic, version and a header length of two bytes
+  if (bytes.size() < kShortestPrefix) return InvalidArgument("its header is cut off");
   const size_t version = byte(6);
   if (version < 1 || version > 3) {
     return InvalidArgument("it is of version {} of the format; 1 to 3 are known", version);
   }
-  const size_t start = version == 1 ? 10 : 12;
+  const size_t start = version == 1 ? kShortestPrefix : kShortestPrefix + 2;
+  if (bytes.size() < start) return InvalidArgument("its header is cut off");
   size_t length = byte(8) + (byte(9) << 8);
   if (version > 1) length += (byte(10) << 16) + (byte(11) << 24);
   if (length > bytes.size() - start) {

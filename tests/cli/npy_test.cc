@@ -69,7 +69,7 @@ TEST(Npy, WhatIsNotReadIsNamed) {
   EXPECT_THAT(error("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "abcd"),
               HasSubstr("4 bytes of elements, which is not what float[2] takes"));
   for (const char* header :
-       {"{}", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
+       {"", "{}", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1", "{'descr': '<f4"}) {
