@@ -33,17 +33,19 @@ struct LoopPorts {
 class Rows {
  public:
   // Where the next result may be written; no tensor before the extents are known.
-  StatusOr<Tensor> Next(int64_t limit) {
+  StatusOr<Tensor> Next(StepContext& context, int64_t limit) {
     if (count_ == 0) return Tensor();
-    if (count_ == memory_.shape()[0]) RETURN_IF_ERROR(Grow(std::min(2 * count_, limit)));
+    if (count_ == memory_.shape()[0]) {
+      RETURN_IF_ERROR(Grow(context, limit / 2 < count_ ? limit : 2 * count_));
+    }
     return memory_.Rows(count_, count_ + 1).Reshaped(element_);
   }
 
-  Status Append(const Tensor& result, int64_t limit, const Parallel& parallel) {
+  Status Append(StepContext& context, const Tensor& result, int64_t limit) {
     if (count_ == 0) {
       element_ = result.shape();
-      dtype_ = result.dtype();
-      RETURN_IF_ERROR(Grow(std::min<int64_t>(kFirstRows, limit)));
+      memory_ = Tensor::Share(nullptr, result.dtype(), Stacked(0), nullptr);
+      RETURN_IF_ERROR(Grow(context, std::min(kFirstRows, limit)));
     }
     if (result.shape() != element_) {
       return InvalidArgument("an iteration gives a result of shape {} where those before gave {}",
@@ -52,7 +54,7 @@ class Rows {
     const Tensor row = memory_.Rows(count_, count_ + 1);
     if (result.view().raw() != row.view().raw()) {
       CopyRegion({.axes = {{result.elements(), 1, 1}}}, result.view(), row.mutable_view(),
-                 parallel);
+                 context.parallel());
     }
     ++count_;
     return absl::OkStatus();
@@ -64,20 +66,25 @@ class Rows {
  private:
   static constexpr int64_t kFirstRows = 4;
 
-  Status Grow(int64_t rows) {
+  Shape Stacked(int64_t rows) const {
     Shape shape{rows};
     for (const int64_t extent : element_.dims()) shape.Append(extent);
-    ASSIGN_OR_RETURN(Tensor grown, Tensor::Allocate(dtype_, shape));
+    return shape;
+  }
+
+  Status Grow(StepContext& context, int64_t rows) {
+    const size_t row_bytes = DTypeBytes(memory_.dtype(), element_.elements());
+    RETURN_IF_ERROR(context.TakeBytes(static_cast<size_t>(rows - count_) * row_bytes));
+    ASSIGN_OR_RETURN(Tensor grown, Tensor::Allocate(memory_.dtype(), Stacked(rows)));
     if (count_ > 0) {
       const Tensor old = memory_.Rows(0, count_);
       CopyRegion({.axes = {{old.elements(), 1, 1}}}, old.view(),
-                 grown.Rows(0, count_).mutable_view(), SequentialParallel());
+                 grown.Rows(0, count_).mutable_view(), context.parallel());
     }
     memory_ = std::move(grown);
     return absl::OkStatus();
   }
 
-  DType dtype_ = DType::kUndefined;
   Shape element_;
   Tensor memory_;
   int64_t count_ = 0;
@@ -110,7 +117,7 @@ class LoopStep final : public Step {
       memory.insert(memory.end(), spare.begin(), spare.end());
       std::ranges::fill(spare, Tensor());
       for (Rows& rows : scans) {
-        ASSIGN_OR_RETURN(memory.emplace_back(), rows.Next(limit));
+        ASSIGN_OR_RETURN(memory.emplace_back(), rows.Next(context, limit));
       }
       ASSIGN_OR_RETURN(std::vector<Tensor> results, context.RunBody(0, formal, std::move(memory)));
       if (context.has_input(kCondition)) {
@@ -118,8 +125,7 @@ class LoopStep final : public Step {
       }
       const auto first_scan = results.begin() + 1 + ports_.carried;
       for (size_t i = 0; i < scans.size(); ++i) {
-        RETURN_IF_ERROR(
-            scans[i].Append(first_scan[static_cast<int64_t>(i)], limit, context.parallel()));
+        RETURN_IF_ERROR(scans[i].Append(context, first_scan[static_cast<int64_t>(i)], limit));
       }
       // Memory that nobody else holds; the node's own inputs have no owner here.
       for (size_t i = 0; i < carried.size(); ++i) {

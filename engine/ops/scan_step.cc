@@ -109,7 +109,7 @@ class ScanStep final : public Step {
 
   Status RunAll(StepContext& context) const;
   Status RunBatch(StepContext& context) const;
-  Status EmitItem(StepContext& context, int port, int64_t item, const Tensor& result) const;
+  StatusOr<Tensor> NoItems(const StepContext& context, int port) const;
   StatusOr<std::vector<int64_t>> Lengths(const StepContext& context, int64_t items,
                                          int64_t steps) const;
   StatusOr<int64_t> Steps(const std::vector<TensorView>& inputs) const;
@@ -166,8 +166,20 @@ StatusOr<std::vector<int64_t>> ScanStep::Lengths(const StepContext& context, int
   return lengths;
 }
 
+// An output of a batch without items.
+StatusOr<Tensor> ScanStep::NoItems(const StepContext& context, int port) const {
+  if (port < options_.states) {
+    const TensorView& state = context.input(options_.state_port(port));
+    return Tensor::Allocate(state.dtype(), state.shape());
+  }
+  const auto i = static_cast<size_t>(port - options_.states);
+  const int axis = options_.outputs[i].AxisOf(no_step_[i].shape.rank() + 1);
+  return Tensor::Allocate(no_step_[i].dtype, With(With(no_step_[i].shape, axis, 0), 0, 0));
+}
+
 Status ScanStep::RunBatch(StepContext& context) const {
   const int64_t items = context.input(options_.input_port(0)).shape()[0];
+  std::vector<Tensor> all = OutputMemory(context, 0, outputs());
   for (int64_t item = 0; item < items; ++item) {
     Sequence sequence;
     for (int i = 0; i < options_.states; ++i) {
@@ -179,27 +191,25 @@ Status ScanStep::RunBatch(StepContext& context) const {
     ASSIGN_OR_RETURN(sequence.steps, Steps(sequence.inputs));
     ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, Lengths(context, items, sequence.steps));
     sequence.length = lengths[static_cast<size_t>(item)];
-    for (int port = 0; port < outputs(); ++port) {
-      const TensorView& output = context.output(port);
-      const bool placed = output.dtype() != DType::kUndefined;
-      sequence.memory.push_back(placed ? Borrow(ItemOf(output, item)) : Tensor());
+    for (const Tensor& output : all) {
+      sequence.memory.push_back(output.valid() ? Borrow(ItemOf(output.view(), item)) : Tensor());
     }
     ASSIGN_OR_RETURN(const std::vector<Tensor> results, RunSequence(context, std::move(sequence)));
-    for (int port = 0; port < outputs(); ++port) {
-      RETURN_IF_ERROR(EmitItem(context, port, item, results[static_cast<size_t>(port)]));
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].valid()) {
+        const Shape shape = With(results[i].shape(), 0, items);
+        ASSIGN_OR_RETURN(all[i], Tensor::Allocate(results[i].dtype(), shape));
+      }
+      Slices(all[i].view(), 0).Write(item, results[i], context.parallel());
     }
   }
-  return absl::OkStatus();
-}
-
-// The first item allocates the outputs that have no place yet.
-Status ScanStep::EmitItem(StepContext& context, int port, int64_t item,
-                          const Tensor& result) const {
-  if (context.output(port).dtype() == DType::kUndefined) {
-    const int64_t items = context.input(options_.input_port(0)).shape()[0];
-    RETURN_IF_ERROR(context.AllocateOutput(port, With(result.shape(), 0, items)).status());
+  for (int port = 0; port < outputs(); ++port) {
+    Tensor& output = all[static_cast<size_t>(port)];
+    if (!output.valid()) {
+      ASSIGN_OR_RETURN(output, NoItems(context, port));
+    }
+    RETURN_IF_ERROR(Emit(context, port, output));
   }
-  Slices(context.output(port), 0).Write(item, result, context.parallel());
   return absl::OkStatus();
 }
 

@@ -34,6 +34,9 @@ class StepContext {
   // Makes `tensor` an output whose shape depends on data, with its memory; nothing for an omitted
   // output. Copies where a context has no better way.
   virtual Status HandOver(int port, const Tensor& tensor);
+  // Counts bytes that a step is about to allocate by itself, as it goes. ResourceExhausted when
+  // they pass the run's limit.
+  virtual Status TakeBytes(size_t) { return absl::OkStatus(); }
   // Runs body `index` of the node (graph::BodiesOf) with these formal inputs; what it captures is
   // added. Results by output of the body; one that fits the dtype and shape of its tensor in
   // `memory` is written there. Cancelled when the run is stopped. Internal error where a step has

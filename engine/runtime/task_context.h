@@ -38,6 +38,8 @@ class TaskContext final : public ops::StepContext {
     return absl::OkStatus();
   }
 
+  Status TakeBytes(size_t bytes) override { return values_.budget().Take(bytes); }
+
   StatusOr<std::vector<Tensor>> RunBody(int index, std::span<const TensorView> formal,
                                         std::vector<Tensor> memory) override;
 

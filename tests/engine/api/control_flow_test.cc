@@ -181,6 +181,34 @@ TEST(If, NestsAndSeesValuesOfAllGraphsAround) {
   EXPECT_TRUE(Close(RunModel(model, inputs)[0], Floats({1, 0}), Exact()));
 }
 
+TEST(If, NamesAreNoMoreThanNames) {
+  ModelBuilder model(17);
+  model.Input("c:0", DType::kBool, {}).Input("a:0", DType::kFloat, {2});
+  model.Node("If", {"c:0"}, {"y/then_branch"})
+      .Body("then_branch", Branch("Relu", {"a:0"}))
+      .Body("else_branch", Branch("Neg", {"a:0"}))
+      .Output("y/then_branch");
+  EXPECT_TRUE(Close(RunModel(model, {{"c:0", Tensor::Scalar(true)}, {"a:0", Floats({-1, 2})}})[0],
+                    Floats({0, 2}), Exact()));
+}
+
+// The branch that is not taken could not run on these extents.
+TEST(If, ABranchThatDoesNotFitIsWrongOnlyWhenItIsTaken) {
+  ModelBuilder model(17);
+  model.Input("c", DType::kBool, {}).Input("x", DType::kFloat, {Dim::Symbol("N")});
+  model.Initializer("two", Floats({1, 2})).Initializer("three", Floats({1, 2, 3}));
+  model.Node("If", {"c"}, {"y"}, {}, "choice")
+      .Body("then_branch", Branch("Add", {"x", "two"}))
+      .Body("else_branch", Branch("Add", {"x", "three"}))
+      .Output("y");
+  EXPECT_TRUE(
+      Close(RunModel(model, ChoiceInputs(true, Floats({1, 1})))[0], Floats({2, 3}), Exact()));
+  EXPECT_TRUE(Close(RunModel(model, ChoiceInputs(false, Floats({1, 1, 1})))[0], Floats({2, 3, 4}),
+                    Exact()));
+  EXPECT_THAT(RunError(model, ChoiceInputs(false, Floats({1, 1}))),
+              HasSubstr("node 'choice' (If): "));
+}
+
 TEST(If, AKnownConditionCostsNothing) {
   ModelBuilder model(17);
   model.Input("x", DType::kFloat, {Dim::Symbol("N"), 2});
@@ -407,6 +435,19 @@ TEST(Loop, StopsBetweenIterations) {
   EXPECT_THAT(std::string(Message(y.status())), HasSubstr("node 'loop' (Loop)"));
 }
 
+// How often it runs is the client's choice: what piles up counts towards the limit of a run.
+TEST(Loop, ResultsThatPileUpEndAtTheLimitOfARun) {
+  EngineOptions options;
+  options.threads = 1;
+  options.max_run_bytes = 1 << 20;
+  const Engine engine(options);
+  const auto model = Load(LoopModel(Summing(), {"M", "c", "x"}, {"last", "all"}), engine);
+  ASSERT_NE(model, nullptr);
+  EXPECT_TRUE(model->Run(LoopInputs(1000, RandomFloats({16}, 1))).ok());
+  const auto y = model->Run(LoopInputs(std::numeric_limits<int64_t>::max(), RandomFloats({16}, 1)));
+  EXPECT_EQ(y.status().code(), absl::StatusCode::kResourceExhausted) << y.status();
+}
+
 TEST(Loop, ARunSeesNothingOfAnother) {
   const Engine engine(EngineOptions{.threads = 4});
   const auto model = Load(LoopModel(Summing(), {"M", "c", "x"}, {"last", "all"}), engine);
@@ -575,6 +616,26 @@ TEST(Scan, OpsetEightHasABatchAndLengths) {
       if (reverse && !lengths) all = Tensor::Of<float>({2, 3, 1}, {3, 5, 6, 16, 21, 25});
       EXPECT_TRUE(Close(y[1], all, Exact())) << lengths << reverse;
     }
+  }
+}
+
+TEST(Scan, OpsetEightWithoutItemsOrWithOutputsThatNobodyWants) {
+  ModelBuilder body;
+  body.Input("s", DType::kFloat, {Dim()}).Input("v", DType::kFloat, {Dim()});
+  body.Node("Add", {"s", "v"}, {"s2"}).Node("Identity", {"s2"}, {"r"}).Output("s2").Output("r");
+  for (const std::string sum : {"sum", ""}) {
+    ModelBuilder model(8);
+    model.Input("zero", DType::kFloat, {Dim(), Dim()});
+    model.Input("x", DType::kFloat, {Dim(), Dim(), Dim()});
+    model.Node("Scan", {"", "zero", "x"}, {sum, "all"}, {{"num_scan_inputs", int64_t{1}}})
+        .Body("body", body)
+        .Output("all");
+    const auto y = RunModel(model, {{"zero", Tensor::Of<float>({2, 1}, {0, 10})},
+                                    {"x", Tensor::Of<float>({2, 2, 1}, {1, 2, 3, 4})}});
+    EXPECT_TRUE(Close(y[0], Tensor::Of<float>({2, 2, 1}, {1, 3, 13, 17}), Exact()));
+    const auto none =
+        RunModel(model, {{"zero", RandomFloats({0, 1}, 1)}, {"x", RandomFloats({0, 2, 1}, 1)}});
+    EXPECT_EQ(none[0].shape(), (Shape{0, 2, 1}));
   }
 }
 
