@@ -46,6 +46,9 @@ StatusOr<std::pair<std::string, std::string>> SplitPair(std::string_view flag,
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
+// No tensor of more elements is planned for.
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
 // "1x3x224x224"; "scalar" for a shape without axes.
 StatusOr<Shape> ParseShape(const std::string& text) {
   Shape shape;
@@ -58,7 +61,7 @@ StatusOr<Shape> ParseShape(const std::string& text) {
     if (error != std::errc() || extent < 0) break;
     shape.Append(extent);
     if (rest == end) {
-      if (CheckedElements(shape.dims())) return shape;
+      if (CheckedElements(shape.dims()).value_or(kMaxElements + 1) <= kMaxElements) return shape;
       break;
     }
     if (*rest != 'x') break;

@@ -84,7 +84,8 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
   EXPECT_THAT(ErrorOf("run", {"m.onnx", "--input", "x"}),
               StartsWith("--input is 'x'; NAME=FILE is expected"));
   EXPECT_THAT(ErrorOf("run", {"m.onnx", "--input=x="}), StartsWith("--input is 'x='"));
-  for (const char* extents : {"1x", "x1", "-1", "1,2", "", "9223372036854775807x2"}) {
+  for (const char* extents :
+       {"1x", "x1", "-1", "1,2", "", "9223372036854775807x2", "1048576x1048577"}) {
     const std::string shape = std::string("x=") + extents;
     EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--shape", shape}), StartsWith("--shape ")) << shape;
   }

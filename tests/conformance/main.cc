@@ -1,8 +1,7 @@
 // Runs a suite of cases in the layout of ONNX's backend tests and compares the outcome with what is
 // committed: passes/SUITE.txt and different.txt.
 //
-//   conformance SUITE FOLDER [--strict] [--update] [--verbose] [--cpu=ISA] [--models[=TABLE]]
-//               [--exported]
+//   conformance SUITE FOLDER [--update] [--verbose] [--cpu=ISA] [--models[=TABLE]] [--exported]
 //
 // --models: the cases are whole networks; the table has the difference between two runs of one
 // engine for those that need more room than others. --exported: what the engine writes of a model
@@ -27,7 +26,7 @@ const std::string kLists = TANDEM_SOURCE_DIR "/tests/conformance/";
 struct Arguments {
   std::string suite;
   std::string folder;
-  Strictness strictness = Strictness::kListedMustPass;
+  Strictness strictness = Strictness::kAsListed;
   bool update = false;
   bool verbose = false;
   Source source = Source::kFile;
@@ -41,9 +40,7 @@ StatusOr<Arguments> ParseArguments(std::span<char* const> arguments) {
   std::vector<std::string> names;
   for (const std::string argument : arguments) {
     const std::string value = argument.substr(std::min(argument.size(), argument.find('=') + 1));
-    if (argument == "--strict") {
-      parsed.strictness = Strictness::kAllAsListed;
-    } else if (argument == "--exported") {
+    if (argument == "--exported") {
       parsed.source = Source::kExport;
       parsed.strictness = Strictness::kNoneWrong;
     } else if (argument == "--update") {

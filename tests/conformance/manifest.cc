@@ -37,7 +37,6 @@ std::string Fault(const Manifest& manifest, const CaseResult& result, Strictness
     return fmt::format("{} is listed as passing but {}: {}", result.name, Verb(result.outcome),
                        result.message);
   }
-  if (strictness == Strictness::kListedMustPass) return "";
   if (Passed(result)) {
     if (different) {
       return fmt::format("{} passes but is listed as different: take it out of different.txt",

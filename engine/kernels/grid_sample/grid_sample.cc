@@ -42,12 +42,12 @@ struct AxisTaps {
 
 class Axis {
  public:
-  Axis(const GridSample& sample, int64_t extent, int axes)
-      : sample_(sample), extent_(extent), axes_(axes), ends_(EndsOf(sample.ends, extent)) {}
+  Axis(const GridSample& sample, int64_t extent)
+      : sample_(sample), extent_(extent), ends_(EndsOf(sample.ends, extent)) {}
 
   AxisTaps At(double grid) const {
     double x = Place(sample_.ends, extent_, grid);
-    if (sample_.mode == GridMode::kNearest) x = Rounded(x);
+    if (sample_.mode == GridMode::kNearest) x = std::nearbyint(x);  // halves to the even place
     if (!(x >= ends_.low && x <= ends_.high)) x = Padded(x);
     AxisTaps taps;
     constexpr double kReach = 4;  // no sample reaches further
@@ -71,9 +71,6 @@ class Axis {
   }
 
  private:
-  // Halves to the even neighbour, but away from zero for volumes.
-  double Rounded(double x) const { return axes_ == 3 ? std::round(x) : std::nearbyint(x); }
-
   double Padded(double x) const {
     if (sample_.padding == GridPadding::kZeros) return x;
     const double padded = sample_.padding == GridPadding::kBorder ? x : Reflect(x, ends_);
@@ -102,7 +99,6 @@ class Axis {
 
   const GridSample& sample_;
   int64_t extent_;
-  int axes_;
   Ends ends_;
 };
 
@@ -119,7 +115,7 @@ Taps TapsOf(const GridSample& sample, const double* point) {
   Taps next;
   for (int axis = 0; axis < axes; ++axis) {
     const int64_t extent = sample.extents[static_cast<size_t>(axis)];
-    const AxisTaps along = Axis(sample, extent, axes).At(point[axes - 1 - axis]);
+    const AxisTaps along = Axis(sample, extent).At(point[axes - 1 - axis]);
     next.clear();
     for (const Tap& tap : taps) {
       for (int t = 0; t < along.count; ++t) {

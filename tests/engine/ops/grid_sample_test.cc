@@ -90,6 +90,19 @@ TEST(GridSample, VolumesNameTheInnermostAxisFirst) {
                     Floats({1, 1, 1, 1, 3}, {1, 2, 5.5F}), Exact()));
 }
 
+TEST(GridSample, HalvesGoToTheEvenPlaceInVolumesToo) {
+  const Tensor x = Floats({1, 1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  graph::Attributes nearest{{"mode", "nearest"}};
+  // With ends at the edges -1 is the place -0.5, whose even neighbour is 0.
+  EXPECT_TRUE(Close(Apply({.op_type = "GridSample", .opset = 20, .attributes = nearest},
+                          {x, Floats({1, 1, 1, 1, 3}, {-1, -1, -1})}),
+                    Floats({1, 1, 1, 1, 1}, {1}), Exact()));
+  nearest["align_corners"] = int64_t{1};
+  EXPECT_TRUE(Close(Apply({.op_type = "GridSample", .opset = 20, .attributes = nearest},
+                          {x, Floats({1, 1, 1, 1, 3}, {-1, -1, 0})}),
+                    Floats({1, 1, 1, 1, 1}, {1}), Exact()));
+}
+
 TEST(GridSample, EachItemHasItsOwnGridAndABatchHasTheBitsOfItsItems) {
   const Tensor x = test::RandomFloats({3, 2, 4, 5}, 1);
   const Tensor grid = test::RandomFloats({3, 2, 3, 2}, 2, -1.5F, 1.5F);
