@@ -9,7 +9,9 @@ import grpc_service_pb2 as pb
 import grpc_service_pb2_grpc as pb_grpc
 import numpy as np
 
-DIGITS = pathlib.Path(__file__).resolve().parent / "digits.csv"
+FOLDER = pathlib.Path(__file__).resolve().parent
+DIGITS = FOLDER / "digits.csv"
+REPOSITORY = FOLDER / "repository"
 MODEL = "digits"
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import digits
-from daemon import Daemon
+from tandem_process import TandemProcess
 
 
 def children_of(pid):
@@ -30,18 +30,18 @@ def process_below(pid, name):
 def main():
     run = sys.argv[1]
     images, labels = digits.load()
-    with Daemon([run, "tandem"], repository="/models") as daemon:
+    with TandemProcess([run, "tandem"], "/models") as daemon:
         server = process_below(daemon.process.pid, "tandem")
         assert server, "no process named tandem"
         status = pathlib.Path(f"/proc/{server}/status").read_text()
         uids = next(line.split()[1:] for line in status.splitlines() if line.startswith("Uid:"))
         assert set(uids) == {"1000"}, f"runs as {uids}"
-        subprocess.run([run, "tandem", "health", "--addr", daemon.address], check=True, timeout=60)
-        answers = digits.infer(digits.connect(daemon.address), images[:32]).argmax(axis=1)
+        subprocess.run([run, "tandem", "health", "--addr", daemon.address()], check=True, timeout=60)
+        answers = digits.infer(digits.connect(daemon.address()), images[:32]).argmax(axis=1)
         right = int((answers == labels[:32]).sum())
         assert right >= 31, f"{right} of 32 digits are right"
         subprocess.run(["kill", "-TERM", str(server)], check=True)
-        code = daemon.process.wait(60)
+        code = daemon.wait()
         assert code == 0, f"ended with {code}"
     print("the container serves")
 

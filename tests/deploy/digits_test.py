@@ -3,25 +3,26 @@
 usage: digits_test.py TANDEM [unittest arguments]; PYTHONPATH names the stubs and deploy/demo.
 """
 import concurrent.futures
+import pathlib
 import sys
 import unittest
 
 import digits
 import numpy as np
-from daemon import ROOT, Daemon
+from tandem_process import TandemProcess
 
 TANDEM = sys.argv.pop(1)
 WANTED = 0.97
-LOGITS = ROOT / "tests" / "data" / "digits" / "logits.csv"
+LOGITS = pathlib.Path(__file__).resolve().parents[1] / "data" / "digits" / "logits.csv"
 
 
 class DigitsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon([TANDEM])
+        cls.daemon = TandemProcess([TANDEM], digits.REPOSITORY)
         cls.daemon.__enter__()
         cls.addClassCleanup(cls.daemon.__exit__)
-        cls.stub = digits.connect(cls.daemon.address)
+        cls.stub = digits.connect(cls.daemon.address())
         cls.images, cls.labels = digits.load()
         cls.singles = np.concatenate(
             [digits.infer(cls.stub, cls.images[i:i + 1], "logits") for i in range(len(cls.images))])

@@ -4,6 +4,7 @@ usage: prometheus_test.py TANDEM [unittest arguments]; PYTHONPATH names the stub
 """
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import urllib.parse
 import urllib.request
 
 import digits
-from daemon import Daemon, free_ports
+from tandem_process import TandemProcess
 
 TANDEM = sys.argv.pop(1)
 REQUESTS = 5
@@ -24,6 +25,11 @@ scrape_configs:
   - job_name: tandem
     static_configs: [ {{ targets: [ "127.0.0.1:{port}" ] }} ]
 """
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 def query(port, expression):
@@ -40,10 +46,10 @@ def query(port, expression):
 class PrometheusTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon([TANDEM])
+        cls.daemon = TandemProcess([TANDEM], digits.REPOSITORY)
         cls.daemon.__enter__()
         cls.addClassCleanup(cls.daemon.__exit__)
-        stub = digits.connect(cls.daemon.address)
+        stub = digits.connect(cls.daemon.address())
         images, _ = digits.load()
         for image in range(REQUESTS):
             digits.infer(stub, images[image:image + 1])
@@ -52,8 +58,8 @@ class PrometheusTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         configuration = pathlib.Path(folder.name, "prometheus.yml")
-        configuration.write_text(CONFIGURATION.format(port=self.daemon.metrics_port))
-        port = free_ports(1)[0]
+        configuration.write_text(CONFIGURATION.format(port=self.daemon.ports["metrics"]))
+        port = free_port()
         process = subprocess.Popen(
             ["prometheus", f"--config.file={configuration}", f"--storage.tsdb.path={folder.name}/data",
              f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"], stdin=subprocess.DEVNULL)
@@ -79,13 +85,13 @@ class PrometheusTest(unittest.TestCase):
         return (done.stdout + done.stderr).splitlines()
 
     def test_promtool_finds_no_fault(self):
-        with Daemon([TANDEM], flags=["--triton-metrics=false"]) as daemon:
-            digits.infer(digits.connect(daemon.address), digits.load()[0][:1])
-            self.assertIn("tandem_", daemon.metrics())
-            self.assertEqual([], self.faults_of_promtool(daemon.metrics()))
+        with TandemProcess([TANDEM], digits.REPOSITORY, "--triton-metrics=false") as daemon:
+            digits.infer(digits.connect(daemon.address()), digits.load()[0][:1])
+            self.assertIn("tandem_", daemon.get("metrics", "/metrics"))
+            self.assertEqual([], self.faults_of_promtool(daemon.get("metrics", "/metrics")))
 
     def test_promtool_faults_only_the_names_that_triton_chose(self):
-        faults = [line for line in self.faults_of_promtool(self.daemon.metrics())
+        faults = [line for line in self.faults_of_promtool(self.daemon.get("metrics", "/metrics"))
                   if not line.startswith("nv_")]
         self.assertEqual([], faults)
 

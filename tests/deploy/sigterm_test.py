@@ -9,7 +9,7 @@ import unittest
 
 import digits
 import grpc
-from daemon import Daemon
+from tandem_process import TandemProcess
 
 TANDEM = sys.argv.pop(1)
 CLIENTS = 8
@@ -17,8 +17,8 @@ CLIENTS = 8
 
 class SigtermTest(unittest.TestCase):
     def test_an_idle_daemon_ends_with_zero(self):
-        with Daemon([TANDEM]) as daemon:
-            self.assertEqual(0, daemon.terminate())
+        with TandemProcess([TANDEM], digits.REPOSITORY) as daemon:
+            self.assertEqual(0, daemon.stop())
 
     def test_under_load_every_request_is_answered_or_refused_as_unavailable(self):
         images, _ = digits.load()
@@ -26,7 +26,7 @@ class SigtermTest(unittest.TestCase):
         flowing = threading.Barrier(CLIENTS + 1, timeout=30)
 
         def send(mine):
-            stub = digits.connect(daemon.address)
+            stub = digits.connect(daemon.address())
             digits.infer(stub, images[:32])
             flowing.wait()
             while grpc.StatusCode.UNAVAILABLE not in mine:
@@ -38,12 +38,12 @@ class SigtermTest(unittest.TestCase):
                     if error.code() != grpc.StatusCode.UNAVAILABLE:
                         return
 
-        with Daemon([TANDEM]) as daemon:
+        with TandemProcess([TANDEM], digits.REPOSITORY) as daemon:
             clients = [threading.Thread(target=send, args=(mine,)) for mine in outcomes]
             for client in clients:
                 client.start()
             flowing.wait()
-            self.assertEqual(0, daemon.terminate())
+            self.assertEqual(0, daemon.stop())
             for client in clients:
                 client.join(30)
         codes = {code for mine in outcomes for code in mine}
@@ -57,7 +57,7 @@ class SigtermTest(unittest.TestCase):
 
         def send(mine, pause_seconds):
             stub = digits.pb_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(
-                daemon.address, options=[("grpc.use_local_subchannel_pool", 1)]))
+                daemon.address(), options=[("grpc.use_local_subchannel_pool", 1)]))
             digits.infer(stub, images[:4])
             flowing.wait()
             while not gone.is_set():
@@ -68,13 +68,13 @@ class SigtermTest(unittest.TestCase):
                     mine.add(error.code())
                     time.sleep(pause_seconds)
 
-        with Daemon([TANDEM]) as daemon:
+        with TandemProcess([TANDEM], digits.REPOSITORY) as daemon:
             clients = [threading.Thread(target=send, args=(mine, 0.005 + 0.095 * i / len(outcomes)))
                        for i, mine in enumerate(outcomes)]
             for client in clients:
                 client.start()
             flowing.wait()
-            self.assertEqual(0, daemon.terminate())
+            self.assertEqual(0, daemon.stop())
             gone.set()
             for client in clients:
                 client.join(30)

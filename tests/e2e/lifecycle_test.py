@@ -40,7 +40,7 @@ def http_status(server, path, port="http"):
 
 class LifecycleTest(unittest.TestCase):
     def start(self, repository="good", *flags):
-        server = TandemProcess(BINARY, MODELS / repository, *flags)
+        server = TandemProcess([BINARY], MODELS / repository, *flags)
         self.addCleanup(lambda: server.process.poll() is None and server.stop(signal.SIGKILL))
         channel = grpc.insecure_channel(server.address())
         self.addCleanup(channel.close)
@@ -199,7 +199,7 @@ class LifecycleTest(unittest.TestCase):
 
     def test_an_empty_repository_serves_nothing_and_is_ready(self):
         with tempfile.TemporaryDirectory() as empty:
-            server = TandemProcess(BINARY, pathlib.Path(empty))
+            server = TandemProcess([BINARY], pathlib.Path(empty))
             with grpc.insecure_channel(server.address()) as channel:
                 await_serving(channel)
                 stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)

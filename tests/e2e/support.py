@@ -59,7 +59,7 @@ class ServedTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = TandemProcess(BINARY, MODELS / "good")
+        cls.server = TandemProcess([BINARY], MODELS / "good")
         cls.channel = grpc.insecure_channel(cls.server.address())
         cls.stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(cls.channel)
         cls.health = health_pb2_grpc.HealthStub(cls.channel)

@@ -72,7 +72,7 @@ class NetworksTest(unittest.TestCase):
                 os.link(FOLDER / f"{name}.onnx", version / "model.onnx")
             except OSError:  # another file system
                 shutil.copy(FOLDER / f"{name}.onnx", version / "model.onnx")
-        server = TandemProcess(TANDEM, self.root / "models", "--threads=2")
+        server = TandemProcess([TANDEM], self.root / "models", "--threads=2")
         self.addCleanup(server.stop)
         server.await_line("ready", DEADLINE_SECONDS)
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

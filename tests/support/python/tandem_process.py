@@ -1,9 +1,12 @@
-"""Starts the tandem binary for a test and stops it again."""
+"""Starts a daemon for a test and stops it again."""
 
 import re
 import signal
 import subprocess
 import threading
+import time
+import urllib.error
+import urllib.request
 
 WAIT_SECONDS = 30
 
@@ -11,11 +14,12 @@ WAIT_SECONDS = 30
 class TandemProcess:
     """A daemon on ports of the system's choice, on 127.0.0.1.
 
-    Its log is read until it ends; `ports` has what it listens on, by server.
+    `command` is what starts it: its path, or a wrapper's words before it. Its log is read until it
+    ends; `ports` has what it listens on, by server. As a context it is ready, and ended behind it.
     """
 
-    def __init__(self, binary, repository, *flags):
-        command = [binary, "--model-repository", str(repository)]
+    def __init__(self, command, repository, *flags):
+        command = [*command, "--model-repository", str(repository)]
         for server in ("grpc", "http", "metrics"):
             command += [f"--{server}-address=127.0.0.1", f"--{server}-port=0"]
         self.lines = []
@@ -23,15 +27,44 @@ class TandemProcess:
         self._ended = False
         self._last = None
         self.process = subprocess.Popen(
-            command + list(flags), stderr=subprocess.PIPE, text=True, encoding="utf-8"
+            command + list(flags), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            encoding="utf-8",
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         line = self.await_line("listening")
         self.ports = {name: int(port) for name, port in re.findall(r"(\w+)=127\.0\.0\.1:(\d+)", line)}
 
+    def __enter__(self):
+        try:
+            self.await_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.stop()
+
     def address(self, server="grpc"):
         return f"127.0.0.1:{self.ports[server]}"
+
+    def get(self, server, path):
+        """The body of an answer over HTTP."""
+        with urllib.request.urlopen(f"http://{self.address(server)}{path}", timeout=10) as reply:
+            return reply.read().decode()
+
+    def await_ready(self):
+        end = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                self.get("http", "/v2/health/ready")
+                return
+            except (urllib.error.URLError, ConnectionError):
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise AssertionError("not ready:\n" + "\n".join(self.lines)) from None
+                time.sleep(0.05)
 
     def await_line(self, part, seconds=WAIT_SECONDS):
         """The first line of the log that holds `part`."""
