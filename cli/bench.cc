@@ -1,5 +1,8 @@
 // `tandem bench`: how long a model takes, as a whole and task by task.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/model_inputs.h"
@@ -30,7 +33,12 @@ void AddTimes(const std::vector<TaskTime>& run, std::vector<TaskTime>& sum) {
     sum = run;
     return;
   }
-  for (size_t task = 0; task < run.size(); ++task) sum[task].time += run[task].time;
+  for (size_t task = 0; task < run.size(); ++task) {
+    sum[task].time += run[task].time;
+    std::set<int> threads(sum[task].threads.begin(), sum[task].threads.end());
+    threads.insert(run[task].threads.begin(), run[task].threads.end());
+    sum[task].threads.assign(threads.begin(), threads.end());
+  }
 }
 
 StatusOr<Measurement> Measure(const Model& model, const std::vector<NamedTensor>& inputs,
@@ -52,43 +60,27 @@ StatusOr<Measurement> Measure(const Model& model, const std::vector<NamedTensor>
   return measured;
 }
 
-// The longest first. All threads' times are added, so the sum passes the run's where several ran.
+// The longest first, with the threads that ran it, numbered within a run. All threads' times are
+// added, so the sum passes the run's where several ran.
 std::string ProfileText(const Measurement& measured) {
   std::vector<TaskTime> tasks = measured.tasks;
   std::ranges::stable_sort(tasks, std::greater<>(), &TaskTime::time);
   Nanoseconds sum{0};
   for (const TaskTime& task : tasks) sum += task.time;
   const auto runs = static_cast<double>(measured.times.size());
-  std::string text = fmt::format("\n{:>10}  {:>6}  task\n", "mean ms", "share");
-  const auto line = [&](Nanoseconds time, std::string_view name) {
-    text += fmt::format("{:10.4f}  {:5.1f}%  {}\n", Milliseconds(time) / runs,
-                        100 * Milliseconds(time) / Milliseconds(measured.total), name);
+  std::string text = fmt::format("\n{:>10}  {:>6}  {:>7}  task\n", "mean ms", "share", "threads");
+  const auto line = [&](Nanoseconds time, const std::string& threads, std::string_view name) {
+    text += fmt::format("{:10.4f}  {:5.1f}%  {:>7}  {}\n", Milliseconds(time) / runs,
+                        100 * Milliseconds(time) / Milliseconds(measured.total), threads, name);
   };
   for (const TaskTime& task : tasks) {
-    if (task.time.count() > 0) line(task.time, fmt::format("{}: {}", task.task, task.kernel));
+    if (task.time.count() == 0) continue;
+    line(task.time, fmt::format("{}", fmt::join(task.threads, ",")),
+         fmt::format("{}: {}", task.task, task.kernel));
   }
-  line(sum, "all tasks");
-  line(measured.total, "the run");
+  line(sum, "", "all tasks");
+  line(measured.total, "", "the run");
   return text;
-}
-
-StatusOr<std::vector<NamedTensor>> MakeInputs(const Model& model, const BenchConfig& config) {
-  ASSIGN_OR_RETURN(std::vector<NamedTensor> inputs, ReadInputs(config.inputs));
-  ShapeConfig shape_config = config.shapes;
-  for (const NamedTensor& input : inputs) {
-    const auto is_port = [&](const Port& port) { return port.name == input.name; };
-    if (std::ranges::none_of(model.info().inputs, is_port)) return inputs;  // Validate names it
-    shape_config.shapes.push_back({input.name, input.tensor.shape()});
-  }
-  ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes, InputShapes(model.info(), shape_config));
-  for (const auto& [name, shape] : shapes) {
-    if (std::ranges::find(inputs, name, &NamedTensor::name) != inputs.end()) continue;
-    const DType dtype = std::ranges::find(model.info().inputs, name, &Port::name)->dtype;
-    StatusOr<Tensor> tensor = MadeUp(dtype, shape);
-    if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("input '{}'", name));
-    inputs.push_back({name, *std::move(tensor)});
-  }
-  return inputs;
 }
 
 std::string InputsText(const std::vector<NamedTensor>& inputs) {
@@ -107,7 +99,8 @@ StatusOr<std::string> Execute(const BenchConfig& config) {
   const Nanoseconds start = Now();
   ASSIGN_OR_RETURN(const auto model, Load(engine, config.model.path));
   const Nanoseconds loading = Now() - start;
-  ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, MakeInputs(*model, config));
+  ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs,
+                   MakeInputs(model->info(), config.inputs, config.shapes));
   RETURN_IF_ERROR(model->Validate(inputs));
   ASSIGN_OR_RETURN(const Measurement measured, Measure(*model, inputs, config));
   std::string text = fmt::format("model       {}\n", config.model.path);

@@ -104,6 +104,38 @@ StatusOr<std::vector<InputFile>> ResolveInputs(const std::vector<std::string>& t
   return inputs;
 }
 
+// The plan that --diff compares with: another file, other options, or both.
+struct OtherPlanFlags {
+  std::string path;
+  std::string cpu;
+  std::vector<std::string> disabled_passes;
+
+  void AddTo(CLI::App& app) {
+    FlagGroup group(app, "Compared with another plan");
+    app.add_option("--diff", path, "Show what the plan of this file does differently")
+        ->option_text("FILE")
+        ->group("Compared with another plan");
+    app.add_option("--other-cpu", cpu, "As --cpu, for the other plan")
+        ->option_text("ISA")
+        ->group("Compared with another plan");
+    group.AddList("--other-disable-pass", disabled_passes, "NAME",
+                  "As --disable-pass, for the other plan");
+  }
+
+  StatusOr<ModelConfig> Resolve(const ModelConfig& first) const {
+    ModelConfig other = first;
+    other.path = path;
+    other.engine.disabled_passes = disabled_passes;
+    ASSIGN_OR_RETURN(other.engine.isa, server::ResolveCpu({.cpu = cpu}));
+    return other;
+  }
+};
+
+constexpr std::pair<std::string_view, PlanFormat> kPlanFormats[] = {{"text", PlanFormat::kText},
+                                                                    {"json", PlanFormat::kJson},
+                                                                    {"dot", PlanFormat::kDot},
+                                                                    {"html", PlanFormat::kHtml}};
+
 StatusOr<Command> ParseExplain(std::span<const std::string> arguments) {
   ModelApp model(
       "Shows the plan that a model is compiled into: tasks with their kernels, layouts and "
@@ -113,15 +145,34 @@ StatusOr<Command> ParseExplain(std::span<const std::string> arguments) {
   shapes.AddTo({model.app, "For which inputs"});
   std::string format = "text";
   FlagGroup(model.app, "How it is shown")
-      .Add("--format", format, "FORMAT", "text or json")
-      ->check(CLI::IsMember({"text", "json"}));
+      .Add("--format", format, "FORMAT", "text, json, dot (for Graphviz) or html")
+      ->check(CLI::IsMember({"text", "json", "dot", "html"}));
+  OtherPlanFlags other;
+  other.AddTo(model.app);
+  BisectConfig bisect;
+  bool bisects = false;
+  std::vector<std::string> inputs;
+  FlagGroup against(model.app, "Compared with the plain plan");
+  against.AddSwitch("--bisect", bisects,
+                    "Run it, and without passes on reference kernels; name the first value that "
+                    "differs");
+  against.AddList("--input", inputs, "NAME=FILE", std::string(kInputHelp) + "; others are made up");
+  against.Add("--tolerance", bisect.tolerance, "SHARE", "Of the largest magnitude of each value")
+      ->check(CLI::NonNegativeNumber);
   ASSIGN_OR_RETURN(const auto help, server::ParseFlags(model.app, arguments));
   if (help) return HelpText{*help};
-  ExplainConfig config;
-  ASSIGN_OR_RETURN(config.model, model.Resolve());
-  ASSIGN_OR_RETURN(config.shapes, shapes.Resolve());
-  config.format = format == "json" ? TextFormat::kJson : TextFormat::kText;
-  return config;
+  ASSIGN_OR_RETURN(bisect.model, model.Resolve());
+  ASSIGN_OR_RETURN(bisect.shapes, shapes.Resolve());
+  if (bisects) {
+    ASSIGN_OR_RETURN(bisect.inputs, ResolveInputs(inputs));
+    return bisect;
+  }
+  if (!other.path.empty()) {
+    ASSIGN_OR_RETURN(ModelConfig after, other.Resolve(bisect.model));
+    return DiffConfig{bisect.model, std::move(after), bisect.shapes};
+  }
+  const auto chosen = std::ranges::find(kPlanFormats, format, [](auto pair) { return pair.first; });
+  return ExplainConfig{bisect.model, bisect.shapes, chosen->second};
 }
 
 StatusOr<Command> ParseBench(std::span<const std::string> arguments) {

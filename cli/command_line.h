@@ -28,12 +28,27 @@ struct InputFile {
   std::string path;
 };
 
-enum class TextFormat { kText, kJson };
+enum class PlanFormat { kText, kJson, kDot, kHtml };
 
 struct ExplainConfig {
   ModelConfig model;
   ShapeConfig shapes;
-  TextFormat format = TextFormat::kText;
+  PlanFormat format = PlanFormat::kText;
+};
+
+// Two plans: of two models, or of one with two sets of options.
+struct DiffConfig {
+  ModelConfig before;
+  ModelConfig after;
+  ShapeConfig shapes;
+};
+
+// The optimized plan against the plain one, on inputs from files or made up.
+struct BisectConfig {
+  ModelConfig model;
+  ShapeConfig shapes;
+  std::vector<InputFile> inputs;
+  double tolerance = 1e-3;  // of the largest magnitude of each value
 };
 
 struct BenchConfig {
@@ -65,7 +80,8 @@ struct HelpText {
   std::string text;
 };
 
-using Command = std::variant<ExplainConfig, BenchConfig, RunConfig, ExportConfig, HelpText>;
+using Command = std::variant<ExplainConfig, DiffConfig, BisectConfig, BenchConfig, RunConfig,
+                             ExportConfig, HelpText>;
 
 inline constexpr std::string_view kCommands[] = {"explain", "bench", "run", "export"};
 

@@ -10,6 +10,8 @@
 namespace tandem::cli {
 
 StatusOr<std::string> Execute(const ExplainConfig& config);
+StatusOr<std::string> Execute(const DiffConfig& config);
+StatusOr<std::string> Execute(const BisectConfig& config);
 StatusOr<std::string> Execute(const BenchConfig& config);
 StatusOr<std::string> Execute(const RunConfig& config);
 StatusOr<std::string> Execute(const ExportConfig& config);

@@ -1,134 +1,39 @@
-// `tandem explain`: the plan of a model as text or JSON.
+// `tandem explain`: the plan of a model, and what another one does differently.
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/model_inputs.h"
+#include "cli/plan_formats.h"
 
 namespace tandem::cli {
 namespace {
 
-void AddBytes(JsonWriter& json, std::string_view key, size_t bytes) {
-  json.Key(key).Number(static_cast<int64_t>(bytes));
-}
-
-void AddValue(JsonWriter& json, const ValueReport& value) {
-  json.Open('{').Key("name").Text(value.name).Key("dtype").Text(DTypeName(value.dtype));
-  json.Key("extents").Text(value.extents).Key("shape");
-  if (value.shape) {
-    json.Open('[');
-    for (const int64_t extent : value.shape->dims()) json.Number(extent);
-    json.Close(']');
-  } else {
-    json.Null();
-  }
-  json.Key("layout").Text(LayoutName(value.layout)).Key("memory").Text(value.memory);
-  AddBytes(json, "bytes", value.bytes);
-  json.Close('}');
-}
-
-void AddPorts(JsonWriter& json, std::string_view key, const std::vector<int>& values) {
-  json.Key(key).Open('[');
-  for (const int value : values) {
-    if (value < 0) {
-      json.Null();
-    } else {
-      json.Number(value);
-    }
-  }
-  json.Close(']');
-}
-
-void AddSteps(JsonWriter& json, const PlanReport& report);
-
-void AddTask(JsonWriter& json, const TaskReport& task) {
-  json.Open('{').Key("name").Text(task.name).Key("kernel").Text(task.kernel);
-  json.Key("epilogue").Open('[');
-  for (const std::string& stage : task.epilogue) json.Text(stage);
-  json.Close(']');
-  AddPorts(json, "inputs", task.inputs);
-  json.Key("packed").Open('[');
-  for (const bool packed : task.packed) json.Bool(packed);
-  json.Close(']');
-  AddPorts(json, "outputs", task.outputs);
-  json.Key("mode").Text(task.mode);
-  AddBytes(json, "scratch_bytes", task.scratch_bytes);
-  json.Key("estimated_seconds").Real(task.estimated_seconds);
-  json.Key("bodies").Open('[');
-  for (size_t i = 0; i < task.bodies.size(); ++i) {
-    json.Open('{').Key("name").Text(task.body_names[i]);
-    AddSteps(json, task.bodies[i]);
-    json.Close('}');
-  }
-  json.Close(']').Close('}');
-}
-
-void AddSchedule(JsonWriter& json, const PlanReport& report, int block) {
-  json.Open('[');
-  for (const ScheduleReport& item : report.blocks[static_cast<size_t>(block)]) {
-    if (item.branches.empty()) {
-      json.Number(item.task);
-      continue;
-    }
-    json.Open('[');
-    for (const int branch : item.branches) AddSchedule(json, report, branch);
-    json.Close(']');
-  }
-  json.Close(']');
-}
-
-// Ports and schedule name values and tasks by their index; a fork in the schedule is a list of
-// lists.
-void AddSteps(JsonWriter& json, const PlanReport& report) {
-  json.Key("values").Open('[');
-  for (const ValueReport& value : report.values) AddValue(json, value);
-  json.Close(']').Key("tasks").Open('[');
-  for (const TaskReport& task : report.tasks) AddTask(json, task);
-  json.Close(']').Key("schedule");
-  AddSchedule(json, report, 0);
-}
-
-void AddTotals(JsonWriter& json, const PlanReport& report) {
-  AddBytes(json, "constant_bytes", report.constant_bytes);
-  AddBytes(json, "pack_bytes", report.pack_bytes);
-  AddBytes(json, "arena_bytes", report.arena_bytes.value_or(0));
-  json.Key("parts").Number(report.parts).Key("forks").Number(report.forks);
-  json.Key("joinable").Bool(report.joinable);
-  json.Key("not_joinable_reason").Text(report.not_joinable_reason);
-}
-
-std::string ToJson(const PlanReport& report) {
-  JsonWriter json;
-  json.Open('{');
-  AddTotals(json, report);
-  AddSteps(json, report);
-  json.Key("packs").Open('[');
-  for (const PackReport& pack : report.packs) {
-    json.Open('{').Key("name").Text(pack.name);
-    AddBytes(json, "bytes", pack.bytes);
-    json.Close('}');
-  }
-  json.Close(']').Key("passes").Open('[');
-  for (const PassReport& pass : report.passes) {
-    json.Open('{').Key("name").Text(pass.pass).Key("changes").Number(pass.changes);
-    json.Key("seconds").Real(std::chrono::duration<double>(pass.time).count()).Close('}');
-  }
-  json.Close(']').Key("declines").Open('[');
-  for (const Decline& decline : report.declines) {
-    json.Open('{').Key("pass").Text(decline.pass).Key("node").Text(decline.node);
-    json.Key("role").Text(decline.role).Key("rule").Text(decline.rule);
-    json.Key("numbers").Text(decline.numbers).Close('}');
-  }
-  json.Close(']').Close('}');
-  return json.text() + "\n";
+StatusOr<PlanReport> ReportOf(const ModelConfig& config, const ShapeConfig& shape_config) {
+  const Engine engine(config.engine);
+  ASSIGN_OR_RETURN(const auto model, Load(engine, config.path));
+  ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes, InputShapes(model->info(), shape_config));
+  return model->Report(shapes);
 }
 
 }  // namespace
 
 StatusOr<std::string> Execute(const ExplainConfig& config) {
-  const Engine engine(config.model.engine);
-  ASSIGN_OR_RETURN(const auto model, Load(engine, config.model.path));
-  ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes, InputShapes(model->info(), config.shapes));
-  ASSIGN_OR_RETURN(const PlanReport report, model->Report(shapes));
-  return config.format == TextFormat::kJson ? ToJson(report) : ToText(report);
+  ASSIGN_OR_RETURN(const PlanReport report, ReportOf(config.model, config.shapes));
+  switch (config.format) {
+    case PlanFormat::kText:
+      return ToText(report);
+    case PlanFormat::kJson:
+      return ToJson(report);
+    case PlanFormat::kDot:
+      return ToDot(report);
+    case PlanFormat::kHtml:
+      return ToHtml(report, config.model.path);
+  }
+  return "";
+}
+
+StatusOr<std::string> Execute(const DiffConfig& config) {
+  ASSIGN_OR_RETURN(const PlanReport before, ReportOf(config.before, config.shapes));
+  ASSIGN_OR_RETURN(const PlanReport after, ReportOf(config.after, config.shapes));
+  return DiffText(before, after);
 }
 
 }  // namespace tandem::cli

@@ -148,4 +148,25 @@ StatusOr<Tensor> MadeUp(DType dtype, const Shape& shape) {
   return tensor;
 }
 
+StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
+                                              const std::vector<InputFile>& files,
+                                              const ShapeConfig& config) {
+  ASSIGN_OR_RETURN(std::vector<NamedTensor> inputs, ReadInputs(files));
+  ShapeConfig with_files = config;
+  for (const NamedTensor& input : inputs) {
+    const auto is_port = [&](const Port& port) { return port.name == input.name; };
+    if (std::ranges::none_of(info.inputs, is_port)) return inputs;  // Validate names it
+    with_files.shapes.push_back({input.name, input.tensor.shape()});
+  }
+  ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes, InputShapes(info, with_files));
+  for (const auto& [name, shape] : shapes) {
+    if (std::ranges::find(inputs, name, &NamedTensor::name) != inputs.end()) continue;
+    const DType dtype = std::ranges::find(info.inputs, name, &Port::name)->dtype;
+    StatusOr<Tensor> tensor = MadeUp(dtype, shape);
+    if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("input '{}'", name));
+    inputs.push_back({name, *std::move(tensor)});
+  }
+  return inputs;
+}
+
 }  // namespace tandem::cli

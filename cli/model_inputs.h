@@ -23,4 +23,10 @@ StatusOr<std::vector<NamedTensor>> ReadInputs(const std::vector<InputFile>& file
 // Unimplemented for other types.
 StatusOr<Tensor> MadeUp(DType dtype, const Shape& shape);
 
+// The tensors of the files, and made-up ones for the other inputs without a default. What the model
+// does not take as it is, Model::Validate says.
+StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
+                                              const std::vector<InputFile>& files,
+                                              const ShapeConfig& config);
+
 }  // namespace tandem::cli

@@ -101,6 +101,10 @@ struct RunOptions {
   std::function<bool()> stopped;
   // Measures every task.
   bool profile = false;
+  // Is told every value of the plan when a task has computed it, by the name it has in the report,
+  // in native layout. The run takes no forks and no parts: a batch of a model that fixes it at one
+  // is InvalidArgument.
+  std::function<void(const NamedTensor&)> observe;
 };
 
 struct RunResult {

@@ -164,11 +164,19 @@ StatusOr<RunResult> CompiledModel::Run(std::span<const NamedTensor> inputs,
   for (const std::string& name : plan_->input_names) {
     views.push_back(FindTensor(inputs, name)->view());
   }
-  ASSIGN_OR_RETURN(const runtime::SessionResult run,
-                   session_.Run(views, {options.stopped, options.profile}));
+  runtime::RunControl control{options.stopped, options.profile};
+  if (options.observe) {
+    control.observe = [&](const std::string& name, const Tensor& tensor) {
+      options.observe({name, tensor});
+    };
+    if (info_.batch_fixed_at_one && !views.empty() && views[0].shape()[0] != 1) {
+      return InvalidArgument("values are observed of one item, not of {}", views[0].shape()[0]);
+    }
+  }
+  ASSIGN_OR_RETURN(const runtime::SessionResult run, session_.Run(views, control));
   RunResult result;
   for (const size_t i : wanted) result.outputs.push_back({plan_->output_names[i], run.outputs[i]});
-  result.profile = Profile(run.task_times);
+  result.profile = Profile(run.task_runs);
   return result;
 }
 
@@ -229,11 +237,19 @@ StatusOr<std::vector<RunResult>> CompiledModel::RunBatch(
   return results;
 }
 
-std::vector<TaskTime> CompiledModel::Profile(
-    const std::vector<std::chrono::nanoseconds>& times) const {
+std::vector<TaskTime> CompiledModel::Profile(const runtime::TaskRuns& runs) const {
   std::vector<TaskTime> profile;
-  for (size_t task = 0; task < times.size(); ++task) {
-    profile.push_back({plan_->tasks[task].name, plan_->tasks[task].kernel, times[task]});
+  std::vector<std::thread::id> threads;
+  for (size_t task = 0; task < runs.size(); ++task) {
+    TaskTime& time = profile.emplace_back();
+    time.task = plan_->tasks[task].name;
+    time.kernel = plan_->tasks[task].kernel;
+    time.time = runs[task].time;
+    for (const std::thread::id thread : runs[task].threads) {
+      const auto known = std::ranges::find(threads, thread);
+      time.threads.push_back(static_cast<int>(known - threads.begin()));
+      if (known == threads.end()) threads.push_back(thread);
+    }
   }
   return profile;
 }

@@ -39,7 +39,7 @@ class CompiledModel final : public Model {
  private:
   // Indices into the plan's outputs of the names asked for; all when none are.
   StatusOr<std::vector<size_t>> OutputIndices(const std::vector<std::string>& names) const;
-  std::vector<TaskTime> Profile(const std::vector<std::chrono::nanoseconds>& times) const;
+  std::vector<TaskTime> Profile(const runtime::TaskRuns& runs) const;
   // One input's tensors of all items, one below the other.
   StatusOr<Tensor> Join(std::span<const BatchItem> items, const std::string& name) const;
 

@@ -38,6 +38,11 @@ struct TaskReport {
   std::string mode;
   size_t scratch_bytes = 0;
   double estimated_seconds = 0;  // of one item on one thread
+  // Work and bytes read and written; nothing for views, without shapes and where `cost_unknown`
+  // says why.
+  std::optional<double> multiply_adds;
+  std::optional<double> moved_bytes;
+  std::string cost_unknown;
   // Plans of the bodies of control flow, by the names of their attributes.
   std::vector<std::string> body_names;
   std::vector<PlanReport> bodies;
@@ -78,7 +83,9 @@ struct PlanReport {
   std::vector<PackReport> packs;
   std::vector<PassReport> passes;
   std::vector<Decline> declines;
-  bool joinable = false;  // see ModelInfo
+  int folded_nodes = 0;     // computed once, at load
+  size_t folded_bytes = 0;  // of the constants made by that
+  bool joinable = false;    // see ModelInfo
   std::string not_joinable_reason;
   size_t constant_bytes = 0;  // native constants that some step reads
   size_t pack_bytes = 0;
@@ -92,6 +99,8 @@ struct TaskTime {
   std::string task;  // TaskReport::name
   std::string kernel;
   std::chrono::nanoseconds time{0};
+  // The threads that started it, numbered from 0 as they came to the run; one but for parts.
+  std::vector<int> threads;
 };
 
 // The report as text, a line or more for each task.

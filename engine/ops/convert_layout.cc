@@ -1,6 +1,6 @@
 // ConvertLayout (domain tandem): the same tensor in the other layout. Planted by the planner where
 // a value is read in a layout it was not written in; never part of a file.
-#include "engine/kernels/move/permute.h"
+#include "engine/ops/native_copy.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -13,17 +13,7 @@ class ConvertLayoutStep final : public Step {
   std::string kernel() const override { return fmt::format("convert_layout.{}", LayoutName(to_)); }
 
   Status Run(StepContext& context) const override {
-    const TensorView& x = context.input(0);
-    kernels::LayoutConversion conversion;
-    conversion.items = x.shape()[0];
-    conversion.channels = x.shape()[1];
-    conversion.spatial = x.shape().Product(2, x.shape().rank());
-    conversion.element_size = static_cast<int>(DTypeBits(x.dtype()) / 8);
-    conversion.direction = to_ == Layout::kChannelsLast
-                               ? kernels::LayoutDirection::kNativeToChannelsLast
-                               : kernels::LayoutDirection::kChannelsLastToNative;
-    kernels::ConvertLayout(conversion, x.raw(), context.output(0).mutable_raw(),
-                           context.parallel());
+    ChangeLayout(context.input(0), to_, context.output(0).mutable_raw(), context.parallel());
     return absl::OkStatus();
   }
 

@@ -64,6 +64,35 @@ std::string_view ModeName(TaskMode mode) {
   return "";
 }
 
+// What an execution with the extents of `shape_plan` costs.
+void AddCost(const Plan& plan, const ShapePlan& shape_plan, size_t t, TaskReport& report) {
+  const Task& task = plan.tasks[t];
+  if (task.step == nullptr) return;
+  const auto shapes_of = [&](const std::vector<ValueIndex>& ports) {
+    std::vector<Shape> shapes;
+    for (const ValueIndex value : ports) {
+      const auto v = static_cast<size_t>(value);
+      shapes.push_back(value == kOmitted ? Shape() : shape_plan.values[v].shape);
+      const bool open = value != kOmitted && shape_plan.values[v].storage == Storage::kDynamic;
+      if (open && report.cost_unknown.empty()) {
+        report.cost_unknown =
+            fmt::format("the extents of '{}' depend on data", plan.values[v].name);
+      }
+    }
+    return shapes;
+  };
+  const std::vector<Shape> inputs = shapes_of(task.inputs);
+  const std::vector<Shape> outputs = shapes_of(task.outputs);
+  if (!task.bodies.empty()) report.cost_unknown = "how often its bodies run depends on data";
+  if (!report.cost_unknown.empty()) return;
+  const ValueIndex first = task.outputs.empty() ? kOmitted : task.outputs[0];
+  const DType dtype =
+      first == kOmitted ? DType::kUndefined : plan.values[static_cast<size_t>(first)].dtype;
+  const ops::Cost cost = ops::OpOf(task.node).EstimateCost({inputs, outputs, 1}, dtype);
+  report.multiply_adds = cost.multiply_adds;
+  report.moved_bytes = cost.bytes;
+}
+
 TaskReport ReportTask(const Task& task) {
   TaskReport report{.name = task.name, .kernel = task.kernel};
   for (const graph::EpilogueStage& stage : task.node.epilogue) report.epilogue.push_back(stage.op);
@@ -95,6 +124,8 @@ PlanReport Report(const Plan& plan) {
   }
   report.passes = plan.optimized.passes;
   report.declines = plan.optimized.declines;
+  report.folded_nodes = plan.optimized.folded_nodes;
+  report.folded_bytes = plan.optimized.folded.made_bytes;
   report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
   if (!report.joinable) report.not_joinable_reason = plan.batch.reason;
   report.constant_bytes = plan.constant_bytes;
@@ -108,6 +139,7 @@ PlanReport Report(const Plan& plan, const ShapePlan& shape_plan) {
   for (size_t t = 0; t < plan.tasks.size(); ++t) {
     report.tasks[t].mode = ModeName(shape_plan.tasks[t].mode);
     report.tasks[t].scratch_bytes = shape_plan.tasks[t].scratch_bytes;
+    AddCost(plan, shape_plan, t, report.tasks[t]);
   }
   report.arena_bytes = shape_plan.arena_bytes;
   return report;
@@ -149,6 +181,11 @@ std::string TaskText(const PlanReport& report, size_t index) {
   for (const std::string& stage : task.epilogue) text += " +" + stage;
   if (!task.mode.empty() && task.mode != "run") text += fmt::format(" ({})", task.mode);
   if (task.scratch_bytes > 0) text += fmt::format(", {} bytes of scratch", task.scratch_bytes);
+  if (task.multiply_adds.value_or(0) > 0) {
+    text += fmt::format(", {:.0f} multiply-adds", *task.multiply_adds);
+  }
+  if (task.moved_bytes) text += fmt::format(", {:.0f} bytes moved", *task.moved_bytes);
+  if (!task.cost_unknown.empty()) text += ", cost unknown: " + task.cost_unknown;
   text += "\n";
   for (const int input : task.inputs) {
     text += fmt::format("    in  {}\n", ValueText(report, input));
@@ -195,6 +232,7 @@ std::string ToText(const PlanReport& report) {
                       report.packs.size(), report.pack_bytes);
   if (report.arena_bytes) text += fmt::format(", arena {} bytes", *report.arena_bytes);
   text += report.parts == 1 ? "\n" : fmt::format(" for each of {} parts\n", report.parts);
+  text += fmt::format("folded {} nodes into {} bytes\n", report.folded_nodes, report.folded_bytes);
   text += report.joinable ? "requests join along axis 0\n"
                           : fmt::format("requests do not join: {}\n", report.not_joinable_reason);
   text += StepsText(report);

@@ -25,6 +25,17 @@ std::vector<TensorView> FirstRows(std::span<const TensorView> inputs, int64_t co
   return rows;
 }
 
+void AddRuns(const TaskRuns& of_part, TaskRuns& sum) {
+  sum.resize(of_part.size());
+  for (size_t task = 0; task < of_part.size(); ++task) {
+    sum[task].time += of_part[task].time;
+    for (const std::thread::id thread : of_part[task].threads) {
+      std::vector<std::thread::id>& known = sum[task].threads;
+      if (std::ranges::find(known, thread) == known.end()) known.push_back(thread);
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const plan::ShapePlan> ShapePlanCache::Find(const Key& key) {
@@ -86,7 +97,7 @@ StatusOr<std::shared_ptr<const plan::ShapePlan>> Session::ShapePlanFor(
 
 StatusOr<SessionResult> Session::Run(std::span<const TensorView> inputs,
                                      const RunControl& control) const {
-  const int64_t part = PartItems(inputs);
+  const int64_t part = control.observe ? 0 : PartItems(inputs);
   return part == 0 ? RunWhole(inputs, {}, control) : RunParts(inputs, part, control);
 }
 
@@ -135,9 +146,9 @@ Status Session::TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts,
 
 // Runs the plan once. An output that is no tensor yet becomes what the run computes: its size
 // depends on data.
-StatusOr<TaskTimes> Session::RunPlan(const plan::ShapePlan& shape_plan,
-                                     std::span<const TensorView> inputs, std::span<Tensor> outputs,
-                                     const RunState& state) const {
+StatusOr<TaskRuns> Session::RunPlan(const plan::ShapePlan& shape_plan,
+                                    std::span<const TensorView> inputs, std::span<Tensor> outputs,
+                                    const RunState& state) const {
   ASSIGN_OR_RETURN(ArenaPool::Lease arena, arenas_.Take(shape_plan.arena_bytes));
   RunValues values(plan_, shape_plan, arena.bytes(), state.budget);
   if (state.control.profile) values.StartProfile();
@@ -145,12 +156,12 @@ StatusOr<TaskTimes> Session::RunPlan(const plan::ShapePlan& shape_plan,
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].valid()) values.BindOutput(i, outputs[i].mutable_view());
   }
-  const RunScope scope{parallel_, state.control.stopped, *this};
+  const RunScope scope{parallel_, state.control.stopped, *this, state.control.observe};
   RETURN_IF_ERROR(TensorEnv(values, scope).Run());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].valid()) outputs[i] = values.dynamic(plan_.outputs[i]);
   }
-  return values.TakeTimes();
+  return values.TakeTaskRuns();
 }
 
 StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, int64_t part,
@@ -177,7 +188,7 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
     shape[0] = items;
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), Tensor::Allocate(plan_.values[v].dtype, shape));
   }
-  std::vector<StatusOr<TaskTimes>> times(static_cast<size_t>(parts));
+  std::vector<StatusOr<TaskRuns>> runs(static_cast<size_t>(parts));
   parallel_.For(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Views rows;
@@ -187,13 +198,12 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
         merged.push_back(output.Rows(i * part, i * part + count(i)));
       }
       const plan::ShapePlan& shape_plan = *shape_plans[i == parts - 1 ? 1 : 0];
-      times[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, state);
+      runs[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, state);
     }
   });
-  for (const StatusOr<TaskTimes>& of_part : times) {
+  for (const StatusOr<TaskRuns>& of_part : runs) {
     RETURN_IF_ERROR(of_part.status());
-    result.task_times.resize(of_part->size());
-    std::ranges::transform(result.task_times, *of_part, result.task_times.begin(), std::plus<>());
+    AddRuns(*of_part, result.task_runs);
   }
   return result;
 }
@@ -218,7 +228,7 @@ StatusOr<SessionResult> Session::RunWhole(std::span<const TensorView> inputs,
     }
     ASSIGN_OR_RETURN(result.outputs.back(), Tensor::Allocate(dtype, place.shape));
   }
-  ASSIGN_OR_RETURN(result.task_times,
+  ASSIGN_OR_RETURN(result.task_runs,
                    RunPlan(*shape_plan, inputs, result.outputs, {budget, control}));
   return result;
 }

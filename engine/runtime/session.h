@@ -47,11 +47,12 @@ struct SessionOptions {
 struct RunControl {
   const std::function<bool()>& stopped;  // may be empty
   bool profile = false;
+  Observer observe = {};  // such a run is whole and takes no forks
 };
 
 struct SessionResult {
   std::vector<Tensor> outputs;  // of the plan, in its order
-  TaskTimes task_times;         // by task, over all parts; empty without profile
+  TaskRuns task_runs;           // by task, over all parts; empty without profile
 };
 
 // How a batch is cut: into `count` parts, all of the shapes of `shape_plan` but for the last.
@@ -90,8 +91,8 @@ class Session final : private BodyRunner {
                                         const std::function<bool()>& stopped) const override;
   StatusOr<SessionResult> RunParts(std::span<const TensorView> inputs, int64_t part,
                                    const RunControl& control) const;
-  StatusOr<TaskTimes> RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
-                              std::span<Tensor> outputs, const RunState& state) const;
+  StatusOr<TaskRuns> RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
+                             std::span<Tensor> outputs, const RunState& state) const;
   int64_t PartItems(std::span<const TensorView> inputs) const;
   bool HasDynamicOutput(const plan::ShapePlan& shape_plan) const;
   // Counts what is known beforehand of a run in `parts` of one shape plan.

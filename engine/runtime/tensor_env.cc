@@ -1,6 +1,7 @@
 #include "engine/runtime/tensor_env.h"
 
 #include "engine/base/check.h"
+#include "engine/ops/native_copy.h"
 #include "engine/runtime/task_context.h"
 
 namespace tandem::runtime {
@@ -96,8 +97,11 @@ Status TensorEnv::Run() const {
 }
 
 Status TensorEnv::RunFork(std::span<const int> branches) const {
+  const auto count = static_cast<int64_t>(branches.size());
   std::vector<Status> results(branches.size());
-  scope_.parallel.For(static_cast<int64_t>(branches.size()), 1, [&](int64_t begin, int64_t end) {
+  // Who observes is told one value after the other.
+  const int64_t grain = scope_.observe ? count : 1;
+  scope_.parallel.For(count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto branch = static_cast<size_t>(i);
       results[branch] = Fork(branches[branch]).Run();
@@ -110,13 +114,29 @@ Status TensorEnv::RunFork(std::span<const int> branches) const {
 Status TensorEnv::RunTask(plan::TaskIndex index) const {
   const plan::Task& task = values_.plan().tasks[static_cast<size_t>(index)];
   const plan::TaskPlace& place = values_.shape_plan().tasks[static_cast<size_t>(index)];
-  if (place.mode == plan::TaskMode::kSkip) return absl::OkStatus();
-  if (scope_.is_stopped()) return Cancelled("the run was stopped before {}", task.name);
-  if (!values_.profiled()) return RunStep(index);
+  if (place.mode != plan::TaskMode::kSkip) {
+    if (scope_.is_stopped()) return Cancelled("the run was stopped before {}", task.name);
+    RETURN_IF_ERROR(values_.profiled() ? RunTimed(index) : RunStep(index));
+  }
+  return scope_.observe ? Observe(index) : absl::OkStatus();
+}
+
+Status TensorEnv::RunTimed(plan::TaskIndex index) const {
   const auto start = std::chrono::steady_clock::now();
   Status status = RunStep(index);
   values_.SetTime(index, std::chrono::steady_clock::now() - start);
   return status;
+}
+
+Status TensorEnv::Observe(plan::TaskIndex index) const {
+  for (const ValueIndex value : values_.plan().tasks[static_cast<size_t>(index)].outputs) {
+    if (value == plan::kOmitted) continue;
+    const auto v = static_cast<size_t>(value);
+    if (values_.shape_plan().values[v].storage == plan::Storage::kUnused) continue;
+    ASSIGN_OR_RETURN(const Tensor tensor, ops::NativeCopy(values_.view(value), scope_.parallel));
+    scope_.observe(values_.plan().values[v].name, tensor);
+  }
+  return absl::OkStatus();
 }
 
 Status TensorEnv::RunStep(plan::TaskIndex index) const {

@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -16,7 +18,15 @@
 
 namespace tandem::runtime {
 
-using TaskTimes = std::vector<std::chrono::nanoseconds>;
+// Time of one task, and who ran it.
+struct TaskRun {
+  std::chrono::nanoseconds time{0};
+  std::vector<std::thread::id> threads;
+};
+using TaskRuns = std::vector<TaskRun>;
+
+// Told what a task computed.
+using Observer = std::function<void(const std::string& value, const Tensor& tensor)>;
 
 // What all environments of one run share. Not thread-safe but for values of different tasks.
 class RunValues {
@@ -48,13 +58,13 @@ class RunValues {
   }
 
   // From now on every task leaves its time.
-  void StartProfile() { times_.resize(plan_.tasks.size()); }
-  bool profiled() const { return !times_.empty(); }
+  void StartProfile() { runs_.resize(plan_.tasks.size()); }
+  bool profiled() const { return !runs_.empty(); }
   void SetTime(plan::TaskIndex task, std::chrono::nanoseconds time) {
-    times_[static_cast<size_t>(task)] = time;
+    runs_[static_cast<size_t>(task)] = {time, {std::this_thread::get_id()}};
   }
   // By task; empty when the run was not profiled.
-  TaskTimes TakeTimes() { return std::move(times_); }
+  TaskRuns TakeTaskRuns() { return std::move(runs_); }
 
   // After the run: copies outputs whose value lies in an input, a constant or another output.
   Status CopyOutputs();
@@ -74,7 +84,7 @@ class RunValues {
   std::vector<MutableTensorView> views_;    // by plan value
   std::vector<MutableTensorView> outputs_;  // by plan output, as bound
   std::vector<Tensor> dynamic_;             // by plan value
-  TaskTimes times_;                         // by task
+  TaskRuns runs_;                           // by task
   bool resolved_ = false;
 
   friend class TensorEnv;
@@ -101,6 +111,7 @@ struct RunScope {
   const Parallel& parallel;
   const std::function<bool()>& stopped;  // may be empty
   const BodyRunner& bodies;
+  const Observer& observe;  // may be empty; without it, branches may run in parallel
 
   bool is_stopped() const { return stopped && stopped(); }
 };
@@ -121,7 +132,9 @@ class TensorEnv {
   TensorEnv Fork(int block) const { return {values_, scope_, block}; }
   Status RunFork(std::span<const int> branches) const;
   Status RunTask(plan::TaskIndex index) const;
+  Status RunTimed(plan::TaskIndex index) const;
   Status RunStep(plan::TaskIndex index) const;
+  Status Observe(plan::TaskIndex index) const;
 
   RunValues& values_;
   const RunScope& scope_;

@@ -33,12 +33,38 @@ TEST(CommandLine, ExplainTakesAModelAndShapes) {
   EXPECT_EQ(config.model.engine.isa, Isa::kAvx2);
   EXPECT_EQ(config.model.engine.threads, 3);
   EXPECT_THAT(config.model.engine.disabled_passes, testing::ElementsAre("fuse_epilogue"));
-  EXPECT_EQ(config.format, TextFormat::kJson);
+  EXPECT_EQ(config.format, PlanFormat::kJson);
   EXPECT_EQ(config.shapes.batch, 8);
   ASSERT_EQ(config.shapes.shapes.size(), 2u);
   EXPECT_EQ(config.shapes.shapes[0].name, "x");
   EXPECT_EQ(config.shapes.shapes[0].shape, Shape({1, 3, 224}));
   EXPECT_EQ(config.shapes.shapes[1].shape, Shape());
+}
+
+TEST(CommandLine, ExplainComparesWithAnotherPlan) {
+  const auto config = Parsed<DiffConfig>(
+      "explain", {"a.onnx", "--cpu=avx2", "--threads=3", "--diff", "b.onnx", "--batch=2",
+                  "--other-disable-pass=lower", "--other-cpu=baseline"});
+  EXPECT_EQ(config.before.path, "a.onnx");
+  EXPECT_EQ(config.before.engine.isa, Isa::kAvx2);
+  EXPECT_EQ(config.after.path, "b.onnx");
+  EXPECT_EQ(config.after.engine.isa, Isa::kBaseline);
+  EXPECT_EQ(config.after.engine.threads, 3);
+  EXPECT_THAT(config.after.engine.disabled_passes, testing::ElementsAre("lower"));
+  EXPECT_EQ(config.shapes.batch, 2);
+  EXPECT_THAT(ErrorOf("explain", {"a.onnx", "--diff", "b.onnx", "--other-cpu=z80"}),
+              HasSubstr("z80"));
+}
+
+TEST(CommandLine, ExplainComparesWithThePlainPlan) {
+  const auto config = Parsed<BisectConfig>(
+      "explain", {"a.onnx", "--bisect", "--input=x=x.npy", "--tolerance=0.5", "--batch=2"});
+  EXPECT_EQ(config.model.path, "a.onnx");
+  ASSERT_EQ(config.inputs.size(), 1u);
+  EXPECT_EQ(config.inputs[0].path, "x.npy");
+  EXPECT_EQ(config.tolerance, 0.5);
+  EXPECT_EQ(config.shapes.batch, 2);
+  EXPECT_THAT(ErrorOf("explain", {"a.onnx", "--bisect", "--tolerance=-1"}), HasSubstr("-1"));
 }
 
 TEST(CommandLine, BenchTakesIterationsAndInputs) {

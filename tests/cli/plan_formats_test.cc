@@ -1,0 +1,122 @@
+// The plan in all its forms, what two plans do differently, and where a plan goes astray.
+#include "cli/plan_formats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/commands.h"
+#include "tests/support/model_builder.h"
+#include "tests/support/random_tensor.h"
+#include "tests/support/temp_directory.h"
+
+namespace tandem::cli {
+namespace {
+
+using test::ModelBuilder;
+using testing::HasSubstr;
+using testing::Not;
+
+// Two towers over one input, each a Conv and its activation; one name needs quoting.
+ModelBuilder TwoTowers() {
+  ModelBuilder model(17);
+  model.Input("x", DType::kFloat, {1, 16, 32, 32})
+      .Initializer("w", test::RandomFloats({16, 16, 3, 3}, 1))
+      .Initializer("v", test::RandomFloats({16, 16, 3, 3}, 2))
+      .Node("Conv", {"x", "w"}, {"a"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}, "left <\"1\">")
+      .Node("Sigmoid", {"a"}, {"b"}, {}, "bend")
+      .Node("Conv", {"x", "v"}, {"c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}, "right")
+      .Node("Tanh", {"c"}, {"d"}, {}, "bound")
+      .Node("Concat", {"b", "d"}, {"y"}, {{"axis", int64_t{1}}}, "join")
+      .Output("y", DType::kFloat, {1, 32, 32, 32});
+  return model;
+}
+
+class PlanFormatsTest : public testing::Test {
+ protected:
+  PlanFormatsTest() { TwoTowers().WriteFile(path_); }
+
+  ModelConfig Model() const {
+    ModelConfig config{.path = path_};
+    config.engine.threads = 1;
+    return config;
+  }
+  std::string Shown(PlanFormat format) const {
+    const auto text = Execute(ExplainConfig{Model(), {}, format});
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.value_or("");
+  }
+  std::string Differences(const DiffConfig& config) const {
+    const auto text = Execute(config);
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.value_or("");
+  }
+
+  test::TempDirectory directory_;
+  const std::string path_ = directory_ / "m.onnx";
+};
+
+TEST_F(PlanFormatsTest, TheGraphHasTasksTowersAndValues) {
+  const std::string dot = Shown(PlanFormat::kDot);
+  EXPECT_THAT(dot, testing::StartsWith("digraph plan {\n"));
+  EXPECT_THAT(dot, testing::EndsWith("}\n"));
+  EXPECT_THAT(dot, HasSubstr("left <\\\"1\\\">"));
+  EXPECT_THAT(dot, HasSubstr("label=\"tower 1\""));
+  EXPECT_THAT(dot, testing::ContainsRegex("v[0-9]+ \\[shape=ellipse, label=\"x\"\\]"));
+  EXPECT_THAT(dot, testing::ContainsRegex("t[0-9]+ -> t[0-9]+ \\[label=\"float\\[1,16,32,32\\]"));
+  EXPECT_THAT(dot, testing::ContainsRegex("t[0-9]+ -> o[0-9]+"));
+  EXPECT_EQ(std::ranges::count(dot, '{'), std::ranges::count(dot, '}'));
+}
+
+TEST_F(PlanFormatsTest, ThePageEscapesNamesAndHasEveryTask) {
+  const std::string html = Shown(PlanFormat::kHtml);
+  EXPECT_THAT(html, testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(html, testing::EndsWith("</html>\n"));
+  EXPECT_THAT(html, HasSubstr("left &lt;\"1\"&gt;"));
+  EXPECT_THAT(html, Not(HasSubstr("left <")));
+  for (const char* part : {"<h2>Totals</h2>", "<h2>Packs</h2>", "<h2>Passes</h2>", "join",
+                           "<td class=\"number\">2359296</td>"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+}
+
+TEST_F(PlanFormatsTest, APlanIsLikeItself) {
+  EXPECT_EQ(Differences({Model(), Model(), {}}), "the plans are alike\n");
+}
+
+TEST_F(PlanFormatsTest, OptionsThatChangeThePlanShowInTheDifference) {
+  DiffConfig config{Model(), Model(), {}};
+  config.after.engine.disabled_passes = {"fuse_epilogue"};
+  const std::string text = Differences(config);
+  EXPECT_THAT(text, testing::ContainsRegex("tasks [0-9]+ -> [0-9]+\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n\\+ node 'bend' \\(Sigmoid\\)"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n- node 'right' \\(Conv\\) .*Tanh"));
+}
+
+TEST_F(PlanFormatsTest, KernelsOfAnotherInstructionSetShowInTheDifference) {
+  DiffConfig config{Model(), Model(), {}};
+  config.before.engine.isa = Isa::kBaseline;
+  config.after.engine.isa = Isa::kReference;
+  EXPECT_THAT(Differences(config), HasSubstr("\n- node 'right' (Conv)"));
+  EXPECT_THAT(Differences(config), HasSubstr("\n+ node 'right' (Conv)"));
+}
+
+TEST_F(PlanFormatsTest, APlanThatComputesWhatThePlainOneDoesIsSaidToAgree) {
+  const auto text = Execute(BisectConfig{Model(), {}, {}});
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, testing::ContainsRegex("^[1-9][0-9]* values of [0-9]+ agree"));
+}
+
+// Where sums are rounded in another order there is a difference, and none is tolerated.
+TEST_F(PlanFormatsTest, TheFirstValueThatDiffersIsNamedWithBothTasks) {
+  BisectConfig config{Model(), {}, {}};
+  config.model.engine.disabled_passes = {"fuse_epilogue"};
+  config.tolerance = 0;
+  const auto text = Execute(config);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("'a' is the first value that differs: by "));
+  EXPECT_THAT(*text, HasSubstr("plain      node 'left <\"1\">' (Conv): conv.f32 reference"));
+  EXPECT_THAT(*text, HasSubstr("optimized  node 'left <\"1\">' (Conv): conv.igemm.f32"));
+}
+
+}  // namespace
+}  // namespace tandem::cli
