@@ -7,8 +7,6 @@
 // LayerNormalization; Ba, Kiros and Hinton, Layer Normalization, 2016. Guards: the axes are the
 // last ones and kept; scale and bias have no extents but those axes'; nothing outside reads what is
 // computed on the way.
-#include <algorithm>
-
 #include "engine/optimizer/match.h"
 #include "engine/optimizer/rewrite.h"
 
@@ -96,74 +94,26 @@ class Matcher {
 
   // d, when `id` is d^2.
   ValueId SquareRoot(ValueId id) {
-    if (const NodeId mul = Maker(graph_, id, "Mul"); mul != kNoNode) {
-      const graph::Node& node = graph_.node(mul);
-      if (node.inputs[0] != node.inputs[1]) return kNoValue;
-      nodes_.push_back(mul);
-      return node.inputs[0];
-    }
-    const NodeId pow = Maker(graph_, id, "Pow");
-    if (pow == kNoNode) return kNoValue;
-    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(pow), options_);
-    if (!operands || operands->port != 1 || operands->scalar != 2) return kNoValue;
-    nodes_.push_back(pow);
-    return operands->other;
+    const std::optional<Square> square = SquareOf(graph_, id, options_);
+    if (!square) return kNoValue;
+    nodes_.push_back(square->node);
+    return square->of;
   }
 
   // What `id` is the mean of, over the last axes, which are kept; the same ones every time.
   ValueId MeanArgument(ValueId id) {
-    const NodeId mean = Maker(graph_, id, "ReduceMean");
-    if (mean == kNoNode) return kNoValue;
-    const graph::Node& node = graph_.node(mean);
-    const std::optional<int64_t> first = FirstOfLastAxes(node);
-    if (!first || (axis != 0 && axis != *first)) return kNoValue;
-    axis = *first;
-    std::erase(nodes_, mean);  // two deviations may share their mean: it comes behind both
-    nodes_.push_back(mean);
-    return node.inputs[0];
-  }
-
-  std::optional<int64_t> FirstOfLastAxes(const graph::Node& mean) const {
-    const auto& dims = graph_.value(mean.inputs[0]).type.dims;
-    std::vector<int64_t> axes = AxesOf(mean);
-    if (!dims || axes.empty() || IntAttribute(mean, "keepdims", 1) != 1) return std::nullopt;
-    const auto rank = static_cast<int64_t>(dims->size());
-    for (int64_t& a : axes) a = a < 0 ? a : a - rank;
-    std::ranges::sort(axes);
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i] != static_cast<int64_t>(i) - static_cast<int64_t>(axes.size()))
-        return std::nullopt;
-    }
-    return axes.front();
-  }
-
-  // From the attribute, or since opset 18 from input 1; empty when they are not known.
-  std::vector<int64_t> AxesOf(const graph::Node& mean) const {
-    const auto found = mean.attributes.find("axes");
-    if (found != mean.attributes.end()) {
-      const auto* axes = std::get_if<std::vector<int64_t>>(&found->second);
-      return axes == nullptr ? std::vector<int64_t>() : *axes;
-    }
-    const graph::ConstantRef axes = FoldableInput(graph_, mean, 1, options_);
-    if (axes == nullptr || axes->view().dtype() != DType::kInt64) return {};
-    const auto span = axes->view().span<int64_t>();
-    return {span.begin(), span.end()};
+    const std::optional<LastAxesMean> mean = LastAxesMeanOf(graph_, id, options_);
+    if (!mean || (axis != 0 && axis != mean->axis)) return kNoValue;
+    axis = mean->axis;
+    std::erase(nodes_, mean->node);  // two deviations may share their mean: it comes behind both
+    nodes_.push_back(mean->node);
+    return mean->of;
   }
 
   const graph::Graph& graph_;
   const OptimizeOptions& options_;
   std::vector<NodeId> nodes_;
 };
-
-// The extents of `id` are those of the normalized axes of `x`.
-bool CoversLastAxes(const graph::Graph& graph, ValueId id, ValueId x, int64_t axis) {
-  const auto& dims = graph.value(id).type.dims;
-  const auto& of_x = graph.value(x).type.dims;
-  const auto count = static_cast<size_t>(-axis);
-  return dims && of_x && dims->size() == count &&
-         std::equal(dims->begin(), dims->end(), of_x->end() - static_cast<std::ptrdiff_t>(count),
-                    [](const graph::Dim& a, const graph::Dim& b) { return a.SameAs(b); });
-}
 
 }  // namespace
 

@@ -48,6 +48,31 @@ void Multiply(const graph::Graph& graph, ValueId id, const OptimizeOptions& opti
   for (const ValueId input : node.inputs) Multiply(graph, input, options, product);
 }
 
+// From the attribute, or since opset 18 from input 1; empty when they are not known.
+std::vector<int64_t> ReduceAxes(const graph::Graph& graph, const graph::Node& node,
+                                const OptimizeOptions& options) {
+  const auto found = node.attributes.find("axes");
+  if (found != node.attributes.end()) {
+    const auto* axes = std::get_if<std::vector<int64_t>>(&found->second);
+    return axes == nullptr ? std::vector<int64_t>() : *axes;
+  }
+  const graph::ConstantRef axes = FoldableInput(graph, node, 1, options);
+  if (axes == nullptr || axes->view().dtype() != DType::kInt64) return {};
+  const auto span = axes->view().span<int64_t>();
+  return {span.begin(), span.end()};
+}
+
+// The first of `axes` of `rank`, counted from the end, when they are the last ones.
+std::optional<int64_t> FirstOfLast(std::vector<int64_t> axes, int64_t rank) {
+  for (int64_t& axis : axes) axis = axis < 0 ? axis : axis - rank;
+  std::ranges::sort(axes);
+  const auto count = static_cast<int64_t>(axes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    if (axes[static_cast<size_t>(i)] != i - count) return std::nullopt;
+  }
+  return axes.empty() ? std::nullopt : std::optional(axes.front());
+}
+
 }  // namespace
 
 NodeId Maker(const graph::Graph& graph, ValueId id, std::string_view op) {
@@ -90,6 +115,42 @@ Product ProductOf(const graph::Graph& graph, ValueId id, const OptimizeOptions& 
   Product product;
   Multiply(graph, id, options, product);
   return product;
+}
+
+std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, ValueId id,
+                                           const OptimizeOptions& options) {
+  const NodeId maker = Maker(graph, id, "ReduceMean");
+  if (maker == kNoNode) return std::nullopt;
+  const graph::Node& node = graph.node(maker);
+  const auto& dims = graph.value(node.inputs[0]).type.dims;
+  if (!dims || IntAttribute(node, "keepdims", 1) != 1) return std::nullopt;
+  const std::optional<int64_t> axis =
+      FirstOfLast(ReduceAxes(graph, node, options), static_cast<int64_t>(dims->size()));
+  if (!axis) return std::nullopt;
+  return LastAxesMean{maker, node.inputs[0], *axis};
+}
+
+std::optional<Square> SquareOf(const graph::Graph& graph, ValueId id,
+                               const OptimizeOptions& options) {
+  if (const NodeId mul = Maker(graph, id, "Mul"); mul != kNoNode) {
+    const graph::Node& node = graph.node(mul);
+    if (node.inputs[0] != node.inputs[1]) return std::nullopt;
+    return Square{mul, node.inputs[0]};
+  }
+  const NodeId pow = Maker(graph, id, "Pow");
+  if (pow == kNoNode) return std::nullopt;
+  const std::optional<ScalarOperand> operands = WithScalar(graph, graph.node(pow), options);
+  if (!operands || operands->port != 1 || operands->scalar != 2) return std::nullopt;
+  return Square{pow, operands->other};
+}
+
+bool CoversLastAxes(const graph::Graph& graph, ValueId id, ValueId x, int64_t axis) {
+  const auto& dims = graph.value(id).type.dims;
+  const auto& of_x = graph.value(x).type.dims;
+  const auto count = static_cast<size_t>(-axis);
+  return dims && of_x && dims->size() == count &&
+         std::equal(dims->begin(), dims->end(), of_x->end() - static_cast<std::ptrdiff_t>(count),
+                    [](const graph::Dim& a, const graph::Dim& b) { return a.SameAs(b); });
 }
 
 bool IsAbout(double value, double expected) {

@@ -39,6 +39,28 @@ struct Product {
 // The product that `id` is; `id` itself where nothing multiplies.
 Product ProductOf(const graph::Graph& graph, graph::ValueId id, const OptimizeOptions& options);
 
+// The mean of a value over its last axes, which are kept. `axis` is the first of them, counted from
+// the end: -1 is the last one.
+struct LastAxesMean {
+  graph::NodeId node = graph::kNoNode;
+  graph::ValueId of = graph::kNoValue;
+  int64_t axis = 0;
+};
+std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, graph::ValueId id,
+                                           const OptimizeOptions& options);
+
+// A value times itself, or raised to the power of 2.
+struct Square {
+  graph::NodeId node = graph::kNoNode;
+  graph::ValueId of = graph::kNoValue;
+};
+std::optional<Square> SquareOf(const graph::Graph& graph, graph::ValueId id,
+                               const OptimizeOptions& options);
+
+// The extents of `id` are known to be those of the axes of `x` from `axis` on, counted from the
+// end.
+bool CoversLastAxes(const graph::Graph& graph, graph::ValueId id, graph::ValueId x, int64_t axis);
+
 // True when the relative difference is at most 1e-5: exporters print constants with six digits.
 bool IsAbout(double value, double expected);
 

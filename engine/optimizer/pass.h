@@ -103,6 +103,8 @@ std::optional<graph::Patch> DropNoop(const graph::Graph&, graph::NodeId, PassCon
 std::optional<graph::Patch> FoldBatchNorm(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseGelu(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseLayerNorm(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseGroupNorm(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseRmsNorm(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);

@@ -9,7 +9,7 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 11> kPasses = {{
+  static constexpr std::array<Pass, 13> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
@@ -18,6 +18,8 @@ std::span<const Pass> Pipeline() {
       {.name = "fuse_swish", .run = FuseSwish},
       {.name = "fuse_gelu", .run = FuseGelu},
       {.name = "fuse_layer_norm", .run = FuseLayerNorm},
+      {.name = "fuse_rms_norm", .run = FuseRmsNorm},
+      {.name = "fuse_group_norm", .run = FuseGroupNorm},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
       {.name = "optimize_bodies", .run = OptimizeBodies},

@@ -29,9 +29,16 @@ mount --bind /dev "$machine/dev"
 mount -t tmpfs tmpfs "$machine/dev/shm"
 git clone -q --no-hardlinks "file://$source_root" "$machine/root/tandem"
 
+# Certificates of a registry behind a proxy, where this machine needs them, too.
+certificates=()
+if [[ -n "${NODE_EXTRA_CA_CERTS:-}" ]]; then
+  cp "$NODE_EXTRA_CA_CERTS" "$machine/root/certificates.pem"
+  certificates=(NODE_EXTRA_CA_CERTS=/root/certificates.pem)
+fi
+
 inside() {
   chroot "$machine" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    bash -c "cd /root/tandem && $1" </dev/null
+    "${certificates[@]}" bash -c "cd /root/tandem && $1" </dev/null
 }
 echo "== deploy/quickstart.sh --once"
 inside "deploy/quickstart.sh --once"

@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/optimizer/pass_testing.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::optimizer::test {
+namespace {
+
+using tandem::test::GraphBuilder;
+using tandem::test::RandomFloats;
+using tandem::test::Reduction;
+using testing::HasSubstr;
+
+// Input x [2, 6, 5, 3] in 3 groups; scale and bias for its channels.
+struct Builder : GraphBuilder {
+  Builder() : GraphBuilder(13) {
+    Input("x", DType::kFloat, {2, 6, 5, 3});
+    Constant("groups", Tensor::Of<int64_t>({3}, {0, 3, -1}));
+    Constant("extents", Tensor::Of<int64_t>({4}, {2, 6, 5, 3}));
+    Constant("ones", Tensor::Of<float>({3}, {1, 1, 1}));
+    Constant("zeros", Tensor::Of<float>({3}, {0, 0, 0}));
+    Constant("scale", RandomFloats({6, 1, 1}, 1, 0.5F, 2))
+        .Constant("bias", RandomFloats({6, 1, 1}, 2));
+  }
+  void Normalize(const std::string& scale = "ones") {
+    Node("Reshape", {"x", "groups"}, {"g"});
+    Node("InstanceNormalization", {"g", scale, "zeros"}, {"i"}, {{"epsilon", 1e-3F}});
+    Node("Reshape", {"i", "extents"}, {"n"});
+  }
+};
+
+PassOutcome Fuse(Builder& builder) { return RunPass("fuse_group_norm", builder, Reduction(30)); }
+
+void ExpectFused(Builder& builder) {
+  const PassOutcome outcome = Fuse(builder);
+  ASSERT_EQ(outcome.graph.order().size(), 1u);
+  const graph::Node& node = outcome.graph.node(outcome.graph.order()[0]);
+  EXPECT_EQ(node.op_type, "GroupNormalization");
+  EXPECT_EQ(std::get<int64_t>(node.attributes.at("num_groups")), 3);
+  EXPECT_EQ(std::get<float>(node.attributes.at("epsilon")), 1e-3F);
+}
+
+TEST(FuseGroupNorm, TheFormThatExportersWrite) {
+  Builder builder;
+  builder.Normalize();
+  builder.Node("Mul", {"n", "scale"}, {"s"}).Node("Add", {"s", "bias"}, {"y"}).Output("y");
+  ExpectFused(builder);
+}
+
+TEST(FuseGroupNorm, OperandsInTheOtherOrderAndOfFullRank) {
+  Builder builder;
+  builder.Constant("scale4", RandomFloats({1, 6, 1, 1}, 3));
+  builder.Normalize();
+  builder.Node("Mul", {"scale4", "n"}, {"s"}).Node("Add", {"bias", "s"}, {"y"}).Output("y");
+  ExpectFused(builder);
+}
+
+TEST(FuseGroupNorm, AScaleOfAnotherAxisStopsIt) {
+  Builder builder;
+  builder.Constant("rows", RandomFloats({5, 1}, 3));
+  builder.Normalize();
+  builder.Node("Mul", {"n", "rows"}, {"s"}).Node("Add", {"s", "bias"}, {"y"}).Output("y");
+  EXPECT_TRUE(Fuse(builder).unchanged);
+}
+
+TEST(FuseGroupNorm, GroupsAcrossItemsStopIt) {
+  Builder builder;
+  builder.Constant("one_item", Tensor::Of<int64_t>({3}, {1, 3, -1}));
+  builder.Node("Reshape", {"x", "one_item"}, {"g"});
+  builder.Node("InstanceNormalization", {"g", "ones", "zeros"}, {"i"}, {{"epsilon", 1e-3F}});
+  builder.Node("Reshape", {"i", "extents"}, {"n"});
+  builder.Node("Mul", {"n", "scale"}, {"s"}).Node("Add", {"s", "bias"}, {"y"}).Output("y");
+  EXPECT_TRUE(Fuse(builder).unchanged);
+}
+
+TEST(FuseGroupNorm, AnInstanceNormalizationThatScalesStopsItWithItsReason) {
+  Builder builder;
+  builder.Constant("twos", Tensor::Of<float>({3}, {2, 2, 2}));
+  builder.Normalize("twos");
+  builder.Node("Mul", {"n", "scale"}, {"s"}).Node("Add", {"s", "bias"}, {"y"}).Output("y");
+  const PassOutcome outcome = Fuse(builder);
+  EXPECT_TRUE(outcome.unchanged);
+  ASSERT_EQ(outcome.report.declines.size(), 1u);
+  EXPECT_THAT(outcome.report.declines[0].rule, HasSubstr("scales or shifts"));
+}
+
+TEST(FuseGroupNorm, AValueOnTheWayThatIsAnOutputStopsIt) {
+  for (const char* value : {"g", "i", "n", "s"}) {
+    Builder builder;
+    builder.Normalize();
+    builder.Node("Mul", {"n", "scale"}, {"s"}).Node("Add", {"s", "bias"}, {"y"});
+    builder.Output("y").Output(value);
+    const PassOutcome outcome = Fuse(builder);
+    EXPECT_TRUE(outcome.unchanged) << value;
+    ASSERT_EQ(outcome.report.declines.size(), 1u);
+    EXPECT_THAT(outcome.report.declines[0].rule, HasSubstr("another reader"));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::optimizer::test
