@@ -9,7 +9,7 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 13> kPasses = {{
+  static constexpr std::array<Pass, 14> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
@@ -20,6 +20,7 @@ std::span<const Pass> Pipeline() {
       {.name = "fuse_layer_norm", .run = FuseLayerNorm},
       {.name = "fuse_rms_norm", .run = FuseRmsNorm},
       {.name = "fuse_group_norm", .run = FuseGroupNorm},
+      {.name = "fuse_attention", .run = FuseAttention},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
       {.name = "optimize_bodies", .run = OptimizeBodies},
