@@ -40,7 +40,9 @@ void BM_Conv(benchmark::State& state) {
   Data x(geometry.in_pixels() * geometry.in_channels);
   Data y(geometry.out_pixels() * geometry.out_channels);
   Data weights(geometry.out_channels * filter);
-  Data packed(std::max(PackedConvFloats(isa, geometry), geometry.out_channels * filter));
+  const bool grouped = HasShortGroups(isa, geometry);
+  Data packed(grouped ? PackedShortGroupFloats(isa, geometry) : PackedConvFloats(isa, geometry));
+  const ConvWeights native = NativeWeights(geometry, weights.get());
   Data zeros(geometry.in_per_group());
   std::fill_n(zeros.get(), geometry.in_per_group(), 0.0f);
   Data bias(geometry.out_channels);
@@ -49,11 +51,11 @@ void BM_Conv(benchmark::State& state) {
   const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
   const ConvData data{x.get(), y.get(), zeros.get(), &epilogue, operands};
   const SequentialParallel parallel;
-  if (IsDepthwise(geometry)) {
-    PackDepthwiseWeights(geometry, weights.get(), packed.get());
-    for (auto _ : state) Depthwise(isa, geometry, packed.get(), data, parallel);
+  if (grouped) {
+    PackShortGroups(isa, geometry, native, packed.get());
+    for (auto _ : state) ConvShortGroups(isa, geometry, packed.get(), data, parallel);
   } else {
-    PackConvWeights(isa, geometry, weights.get(), packed.get());
+    PackConvWeights(isa, geometry, native, packed.get());
     for (auto _ : state) Conv(isa, geometry, packed.get(), data, parallel);
   }
   const auto flops =
@@ -73,8 +75,17 @@ BENCHMARK(BM_Conv)
     ->Args({512, 512, 7, 3, 1, 1})
     ->Args({2048, 512, 7, 1, 1, 1})
     ->Args({128, 128, 56, 3, 1, 32})
+    ->Args({256, 256, 28, 3, 1, 32})
+    ->Args({512, 512, 14, 3, 1, 32})
+    ->Args({104, 104, 28, 3, 1, 13})
+    ->Args({60, 240, 28, 1, 1, 3})
     ->Args({96, 96, 56, 7, 1, 96})
-    ->Args({144, 144, 56, 3, 2, 144});
+    ->Args({144, 144, 56, 3, 2, 144})
+    ->Args({960, 960, 7, 5, 1, 960})
+    ->Args({32, 64, 56, 3, 1, 32})
+    ->Args({96, 16, 112, 1, 1, 1})
+    ->Args({240, 40, 28, 1, 1, 1})
+    ->Args({3, 32, 224, 3, 2, 1});
 
 }  // namespace
 }  // namespace tandem::kernels

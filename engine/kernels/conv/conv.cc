@@ -14,7 +14,8 @@ constexpr int64_t kTilesPerBlock = 8;
 constexpr int64_t kPanelGroupFloats = int64_t{1} << 17;  // of packed B, half of an L2 cache
 constexpr int64_t kDepthStep = 512;                      // of the sum, done for a block at a time
 constexpr int64_t kGrainMultiplyAdds = int64_t{1} << 16;
-// With fewer channels a tap is too short a run: the taps of a pixel are copied side by side.
+// With fewer channels a tap is too short a run: rows of taps that lie side by side are one, or the
+// taps of a pixel are copied side by side.
 constexpr int64_t kShortRun = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -41,6 +42,13 @@ struct Pixel {
   }
 };
 
+// Where a tile finds the floats of its rows.
+enum class Runs : uint8_t {
+  kTaps,     // a run for each tap, in x
+  kTapRows,  // a run for each row of taps along the inner axis, in x or, at the border, copied
+  kCopied,   // one run, copied
+};
+
 // Everything that stays the same for one convolution.
 struct Run {
   const ConvGeometry& geometry;
@@ -54,7 +62,7 @@ struct Run {
   int64_t column_groups;
   int64_t tap_step;      // taps that are summed at once
   int64_t channel_step;  // channels of a tap that are summed at once
-  bool gathers;
+  Runs runs;
 
   Run(const ConvGeometry& g, const ConvData& d, const float* p, const TileKernel& k)
       : geometry(g), data(d), packed(p), kernel(k) {
@@ -62,9 +70,11 @@ struct Run {
     const int64_t channels = g.in_per_group();
     rows = g.batch * g.out_pixels();
     channel_step = std::clamp<int64_t>(channels, 1, kDepthStep);
-    gathers = channels < kShortRun && taps > 1 && channels > 0;
-    if (gathers) {
-      tap_step = std::clamp<int64_t>(kGatheredFloats / (k.max_rows * channels), 1, taps);
+    runs = RunsOf(g, k);
+    if (runs != Runs::kTaps) {
+      const int64_t least = runs == Runs::kTapRows ? g.axes[2].kernel : 1;
+      const int64_t most = kGatheredFloats / (k.max_rows * channels) / least * least;
+      tap_step = std::clamp<int64_t>(most, least, taps);
       block_rows = k.max_rows * kTilesPerBlock;
     } else {
       const int64_t most = std::min(kPointers / k.max_rows, kDepthStep / channel_step);
@@ -76,6 +86,15 @@ struct Run {
     group_columns = k.panel_columns * std::clamp<int64_t>(kPanelGroupFloats / panel_floats, 1, 16);
     blocks = CeilDiv(rows, block_rows);
     column_groups = CeilDiv(g.out_per_group(), group_columns);
+  }
+
+  static Runs RunsOf(const ConvGeometry& g, const TileKernel& k) {
+    const int64_t channels = g.in_per_group();
+    if (channels >= kShortRun || g.taps() <= 1 || channels == 0) return Runs::kTaps;
+    const WindowAxis& inner = g.axes[2];
+    const bool side_by_side = g.group == 1 && inner.dilation == 1 && inner.kernel > 1;
+    const bool fits = inner.kernel * channels * k.max_rows <= kGatheredFloats;
+    return side_by_side && fits ? Runs::kTapRows : Runs::kCopied;
   }
 };
 
@@ -127,26 +146,41 @@ void GatherTaps(const Run& run, const Pixel& pixel, const float* x, TapSpan span
   const WindowAxis& inner = run.geometry.axes[2];
   const int64_t channels = run.geometry.in_per_group();
   const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
-  const bool one_run = run.geometry.group == 1 && inner.dilation == 1;
   ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t offset) {
     const int64_t begin = std::max<int64_t>(0, span.first - tap);
     const int64_t end = std::min(inner.kernel, span.last - tap);
-    if (begin >= end) return;
     float* to = out + (tap + begin - span.first) * channels;
-    if (one_run && offset >= 0) {
-      const int64_t low = std::clamp<int64_t>(-start, begin, end);
-      const int64_t high = std::clamp<int64_t>(inner.in - start, low, end);
-      to = std::fill_n(to, (low - begin) * channels, 0.0f);
-      to = std::copy_n(x + offset + (start + low) * channels, (high - low) * channels, to);
-      std::fill_n(to, (end - high) * channels, 0.0f);
-      return;
-    }
     for (int64_t t = begin; t < end; ++t, to += channels) {
       const int64_t at = start + t * inner.dilation;
       const bool inside = offset >= 0 && at >= 0 && at < inner.in;
       const float* from = inside ? x + offset + at * run.geometry.in_channels : run.data.zeros;
       std::copy_n(from, channels, to);
     }
+  });
+}
+
+// Pointers to the rows of taps of `pixel`, max_rows apart, for channels that are all of x. A row
+// that reaches into the padding is copied to its place in `copies`.
+void PointAtTapRows(const Run& run, const Pixel& pixel, TapSpan span, const float** out,
+                    float* copies) {
+  const WindowAxis& inner = run.geometry.axes[2];
+  const int64_t channels = run.geometry.in_channels;
+  const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
+  const int64_t low = std::clamp<int64_t>(-start, 0, inner.kernel);
+  const int64_t high = std::clamp<int64_t>(inner.in - start, low, inner.kernel);
+  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t offset) {
+    if (tap < span.first || tap >= span.last) return;
+    const float* from = run.data.x + offset + start * channels;
+    const bool inside = offset >= 0 && high - low == inner.kernel;
+    if (!inside) {
+      float* to = copies + (tap - span.first) * channels;
+      std::fill_n(to, inner.kernel * channels, 0.0f);
+      if (offset >= 0)
+        std::copy_n(from + low * channels, (high - low) * channels, to + low * channels);
+      from = to;
+    }
+    *out = from;
+    out += run.kernel.max_rows;
   });
 }
 
@@ -171,7 +205,7 @@ struct Unit {
     tile.panel_floats = k * run.kernel.panel_columns;
     tile.b = run.packed + (group * panels + column / run.kernel.panel_columns) * tile.panel_floats;
     tile.columns = std::min(geometry.out_per_group() - column, run.group_columns);
-    tile.c_row_stride = geometry.out_channels;
+    tile.c_row_stride = geometry.y_step() * geometry.out_channels;
     tile.epilogue = run.data.epilogue;
     tile.operands = run.data.operands;
     tile.column = group * geometry.out_per_group() + column;
@@ -181,8 +215,13 @@ struct Unit {
   Tile At(const Run& run, int64_t row, TapSpan span) const {
     Tile result = tile;
     result.row = row;
-    result.row_count = static_cast<int>(std::min<int64_t>(run.kernel.max_rows, last_row - row));
-    result.c = run.data.y + row * tile.c_row_stride + tile.column;
+    // In a y with gaps, rows are equally far apart along the inner axis only.
+    const int64_t inner = run.geometry.axes[2].out;
+    const int64_t left = run.geometry.outputs.empty()
+                             ? last_row - row
+                             : std::min(last_row - row, inner - row % inner);
+    result.row_count = static_cast<int>(std::min<int64_t>(run.kernel.max_rows, left));
+    result.c = run.data.y + run.geometry.PixelOfY(row) * run.geometry.out_channels + tile.column;
     const int64_t channels = run.geometry.in_per_group();
     const bool starts = span.first == 0 && span.channel == 0;
     const bool ends = span.last == run.geometry.taps() && span.channel + span.channels == channels;
@@ -200,31 +239,42 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
     PointAtTaps(run, pixel, unit.x + span.channel, span, pointers + row - unit.first_row);
     pixel.Next(run.geometry.axes);
   }
-  for (int64_t row = unit.first_row; row < unit.last_row; row += run.kernel.max_rows) {
+  for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     tile.rows = pointers + row - unit.first_row;
     tile.row_step = run.block_rows;
     tile.taps = span.last - span.first;
     tile.depth = span.channels;
     run.kernel.run(tile);
+    row += tile.row_count;
   }
 }
 
 void RunGathered(const Run& run, const Unit& unit, TapSpan span) {
   float gathered[kGatheredFloats];
   const float* pointers[kPointers];
-  const int64_t depth = (span.last - span.first) * run.geometry.in_per_group();
+  const int64_t taps = span.last - span.first;
+  const int64_t floats = taps * run.geometry.in_per_group();
+  const int64_t inner = run.geometry.axes[2].kernel;
   Pixel pixel(run.geometry, unit.first_row);
-  for (int64_t row = unit.first_row; row < unit.last_row; row += run.kernel.max_rows) {
+  for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     for (int r = 0; r < tile.row_count; ++r) {
-      GatherTaps(run, pixel, unit.x, span, gathered + r * depth);
-      pointers[r] = gathered + r * depth;
+      float* copies = gathered + r * floats;
+      if (run.runs == Runs::kTapRows) {
+        PointAtTapRows(run, pixel, span, pointers + r, copies);
+      } else {
+        GatherTaps(run, pixel, unit.x, span, copies);
+        pointers[r] = copies;
+      }
       pixel.Next(run.geometry.axes);
     }
     tile.rows = pointers;
-    tile.depth = depth;
+    tile.row_step = run.kernel.max_rows;
+    tile.taps = run.runs == Runs::kTapRows ? taps / inner : 1;
+    tile.depth = floats / tile.taps;
     run.kernel.run(tile);
+    row += tile.row_count;
   }
 }
 
@@ -233,7 +283,7 @@ void RunUnit(const Run& run, const Unit& unit) {
   const int64_t channels = run.geometry.in_per_group();
   for (int64_t first = 0; first < taps; first += run.tap_step) {
     TapSpan span{first, std::min(taps, first + run.tap_step), 0, channels};
-    if (run.gathers) {
+    if (run.runs != Runs::kTaps) {
       RunGathered(run, unit, span);
       continue;
     }
@@ -245,8 +295,9 @@ void RunUnit(const Run& run, const Unit& unit) {
   }
 }
 
-void PackGroup(const ConvGeometry& geometry, int64_t panel_columns, const float* weights,
-               float* packed) {
+void PackGroup(const ConvGeometry& geometry, int64_t panel_columns, const ConvWeights& weights,
+               int64_t group, float* packed) {
+  const int64_t first = group * geometry.out_per_group();
   const int64_t channels = geometry.in_per_group();
   const int64_t taps = geometry.taps();
   for (int64_t column = 0; column < geometry.out_per_group(); column += panel_columns) {
@@ -254,7 +305,7 @@ void PackGroup(const ConvGeometry& geometry, int64_t panel_columns, const float*
     for (int64_t tap = 0; tap < taps; ++tap) {
       for (int64_t c = 0; c < channels; ++c) {
         for (int64_t j = 0; j < used; ++j) {
-          *packed++ = weights[((column + j) * channels + c) * taps + tap];
+          *packed++ = *weights.At(geometry, first + column + j, c, tap);
         }
         packed = std::fill_n(packed, panel_columns - used, 0.0f);
       }
@@ -282,6 +333,41 @@ int64_t ConvGeometry::out_pixels() const {
   return product;
 }
 
+int64_t ConvGeometry::PixelOfY(int64_t row) const {
+  if (outputs.empty()) return row;
+  int64_t pixel = 0;
+  int64_t step = 1;
+  for (size_t i = kConvAxes; i-- > 0;) {
+    pixel += (row % axes[i].out * outputs[i].step + outputs[i].offset) * step;
+    step *= outputs[i].extent;
+    row /= axes[i].out;
+  }
+  return pixel + row * step;
+}
+
+const float* ConvWeights::At(const ConvGeometry& geometry, int64_t channel, int64_t c,
+                             int64_t tap) const {
+  const int64_t outputs = geometry.out_per_group();
+  const float* at = data + channel / outputs * group + channel % outputs * out + c * in;
+  for (int i = kConvAxes - 1; i >= 0; --i) {
+    const int64_t kernel = geometry.axes[static_cast<size_t>(i)].kernel;
+    at += tap % kernel * taps[i];
+    tap /= kernel;
+  }
+  return at;
+}
+
+ConvWeights NativeWeights(const ConvGeometry& geometry, const float* data) {
+  const int64_t taps = geometry.taps();
+  const int64_t filter = geometry.in_per_group() * taps;
+  const WindowAxes& axes = geometry.axes;
+  return {data,
+          geometry.out_per_group() * filter,
+          filter,
+          taps,
+          {axes[1].kernel * axes[2].kernel, axes[2].kernel, 1}};
+}
+
 WindowAxes PadAxes(WindowAxes axes) {
   while (axes.size() < kConvAxes) axes.insert(axes.begin(), WindowAxis());
   return axes;
@@ -292,12 +378,12 @@ int64_t PackedConvFloats(Isa isa, const ConvGeometry& geometry) {
          PackedFloats(isa, geometry.taps() * geometry.in_per_group(), geometry.out_per_group());
 }
 
-void PackConvWeights(Isa isa, const ConvGeometry& geometry, const float* weights, float* packed) {
+void PackConvWeights(Isa isa, const ConvGeometry& geometry, const ConvWeights& weights,
+                     float* packed) {
   const int64_t filter = geometry.taps() * geometry.in_per_group();
   const int64_t group_floats = PackedFloats(isa, filter, geometry.out_per_group());
   for (int64_t group = 0; group < geometry.group; ++group) {
-    PackGroup(geometry, PanelColumns(isa), weights + group * geometry.out_per_group() * filter,
-              packed + group * group_floats);
+    PackGroup(geometry, PanelColumns(isa), weights, group, packed + group * group_floats);
   }
 }
 

@@ -61,6 +61,10 @@ void Sums(const ConvGeometry& geometry, const T* weights, const T* x, T* y) {
 
 void ConvReference(const ConvGeometry& geometry, const float* weights, const ConvData& data) {
   Sums(geometry, weights, data.x, data.y);
+  ApplyEpilogueReference(geometry, data);
+}
+
+void ApplyEpilogueReference(const ConvGeometry& geometry, const ConvData& data) {
   GemmProblem rows;
   rows.n = geometry.out_channels;
   rows.c = data.y;

@@ -1,11 +1,74 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/depthwise/depthwise.cc"
+#include <algorithm>
 #include "hwy/foreach_target.h"  // before every other Highway header
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/epilogue-inl.h"
 #include "engine/kernels/simd.h"
 // clang-format on
+
+#ifndef TANDEM_KERNELS_DEPTHWISE_SHARED_
+#define TANDEM_KERNELS_DEPTHWISE_SHARED_
+namespace tandem::kernels {
+namespace {
+
+// What one vector of output channels holds.
+struct VectorGroups {
+  int64_t groups;  // whole ones; 0 where not even one fits
+  int64_t inputs;  // input channels of them
+  int64_t outputs;
+  int64_t vectors;  // for all output channels
+
+  VectorGroups(const ConvGeometry& geometry, int64_t lanes) {
+    const int64_t widest = std::max(geometry.in_per_group(), geometry.out_per_group());
+    groups = widest == 0 ? 0 : lanes / widest;
+    inputs = groups * geometry.in_per_group();
+    outputs = groups * geometry.out_per_group();
+    vectors = groups == 0 ? 0 : (geometry.group + groups - 1) / groups;
+  }
+};
+
+// A part of one row of output pixels, in a part of the vectors of output channels.
+struct ShortGroupUnit {
+  int64_t row;  // over all items
+  int64_t first_pixel;
+  int64_t last_pixel;
+  int64_t first_vector;
+  int64_t last_vector;
+};
+
+// How the work is cut: pieces of rows times blocks of vectors whose weights fit a first-level
+// cache. Depends on the shape only.
+struct ShortGroupUnits {
+  static constexpr int64_t kPiece = 256;         // pixels
+  static constexpr int64_t kBlockFloats = 4096;  // of weights
+
+  int64_t vectors;
+  int64_t block;  // vectors
+  int64_t blocks;
+  int64_t pieces;
+  int64_t pixels;
+
+  ShortGroupUnits(const ConvGeometry& geometry, int64_t lanes)
+      : vectors(VectorGroups(geometry, lanes).vectors), pixels(geometry.axes[2].out) {
+    const int64_t floats = geometry.taps() * geometry.in_per_group() * lanes;
+    block = std::clamp<int64_t>(kBlockFloats / std::max<int64_t>(1, floats), 1, vectors);
+    blocks = (vectors + block - 1) / block;
+    pieces = (pixels + kPiece - 1) / kPiece;
+  }
+
+  ShortGroupUnit At(int64_t index) const {
+    const int64_t first_vector = index % blocks * block;
+    const int64_t piece = index / blocks % pieces;
+    return {index / blocks / pieces, piece * kPiece, std::min(pixels, (piece + 1) * kPiece),
+            first_vector, std::min(vectors, first_vector + block)};
+  }
+};
+
+}  // namespace
+}  // namespace tandem::kernels
+#endif  // TANDEM_KERNELS_DEPTHWISE_SHARED_
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels {
@@ -13,14 +76,17 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kLanes = HWY_LANES(float);
-constexpr int kPixels = 4;  // neighbours that share the loads of weights
+#if HWY_TARGET == HWY_AVX3
+constexpr int kPixels = 8;  // neighbours that share the loads of weights
+#else
+constexpr int kPixels = 4;
+#endif
 
 // Taps [begin, end) of a window lie inside the input.
 struct TapRange {
   int64_t begin;
   int64_t end;
   int64_t start;  // input position of tap 0, may be negative
-  bool operator==(const TapRange&) const = default;
 };
 
 HWY_INLINE TapRange TapsInside(const WindowAxis& axis, int64_t out) {
@@ -38,10 +104,13 @@ struct Row {
   const ConvGeometry& geometry;
   const ConvData& data;
   const float* packed;
-  const float* item;  // the item's first pixel
+  VectorGroups groups;
+  const int32_t* sources;  // for each channel of a group, the input lane of each output lane
+  const float* item;       // the item's first pixel
   TapRange outer;
   TapRange middle;
-  int64_t first_pixel;  // in y, over all items
+  int64_t first_pixel;  // of those that are computed, over all items
+  int64_t first_y;      // the same pixel in y
 };
 
 // Out of line, as the code of all stages is long.
@@ -76,15 +145,47 @@ HWY_INLINE void Finish(const ConvData& data, int64_t pixel, int64_t channel, Acc
   }
 }
 
-// Sums and stores `kCount` pixels from `out` on, all with the inner taps `inner` (that of the
-// first), for one vector of channels.
-template <int kCount, class Access>
-HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, int64_t channel,
-                          Access access) {
+// Adds one tap of `kCount` pixels, whose inputs are `step` apart from `x` on; returns the weights
+// behind.
+template <int kCount, bool kExchange, class Access>
+HWY_INLINE const float* AddTap(const Row& row, const float* x, int64_t step, const float* w,
+                               Access access, FloatVec (&sums)[kCount]) {
   const FloatTag d;
-  const WindowAxes& axes = row.geometry.axes;
-  const int64_t channels = row.geometry.in_channels;
-  const int64_t pixel_step = axes[2].stride * channels;
+  if constexpr (!kExchange) {
+    const FloatVec weight = hn::Load(d, w);
+    TANDEM_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      sums[i] = hn::MulAdd(access.Load(x + i * step), weight, sums[i]);
+    }
+    return w + kLanes;
+  }
+  FloatVec inputs[kCount];
+  TANDEM_UNROLL
+  for (int i = 0; i < kCount; ++i) inputs[i] = access.Load(x + i * step);
+  const int64_t channels = row.geometry.in_per_group();
+  for (int64_t c = 0; c < channels; ++c, w += kLanes) {
+    const FloatVec weight = hn::Load(d, w);
+    const auto sources = hn::SetTableIndices(d, row.sources + c * kLanes);
+    TANDEM_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      sums[i] = hn::MulAdd(hn::TableLookupLanes(inputs[i], sources), weight, sums[i]);
+    }
+  }
+  return w;
+}
+
+// Sums and stores `kCount` pixels from `out` on, all with the inner taps `inner` (that of the
+// first), for one vector of output channels.
+template <int kCount, bool kExchange, class Access>
+HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, int64_t vector,
+                          Access in_access, Access out_access) {
+  const FloatTag d;
+  const ConvGeometry& geometry = row.geometry;
+  const WindowAxes& axes = geometry.axes;
+  const int64_t channels = geometry.in_channels;
+  const int64_t tap_floats = geometry.in_per_group() * kLanes;
+  const float* item = row.item + vector * row.groups.inputs;
+  const float* packed = row.packed + vector * geometry.taps() * tap_floats;
   FloatVec sums[kCount];
   TANDEM_UNROLL
   for (int i = 0; i < kCount; ++i) sums[i] = hn::Zero(d);
@@ -92,106 +193,150 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
     const int64_t at0 = row.outer.start + t0 * axes[0].dilation;
     for (int64_t t1 = row.middle.begin; t1 < row.middle.end; ++t1) {
       const int64_t at1 = row.middle.start + t1 * axes[1].dilation;
-      const float* x =
-          row.item +
-          ((at0 * axes[1].in + at1) * axes[2].in + inner.start + inner.begin * axes[2].dilation) *
-              channels +
-          channel;
-      const float* w = row.packed +
-                       ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * channels +
-                       channel;
+      const int64_t pixel =
+          (at0 * axes[1].in + at1) * axes[2].in + inner.start + inner.begin * axes[2].dilation;
+      const float* x = item + pixel * channels;
+      const float* w =
+          packed + ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * tap_floats;
       for (int64_t t2 = inner.begin; t2 < inner.end; ++t2) {
-        const FloatVec weight = access.Load(w);
-        TANDEM_UNROLL
-        for (int i = 0; i < kCount; ++i) {
-          sums[i] = hn::MulAdd(access.Load(x + i * pixel_step), weight, sums[i]);
-        }
+        w = AddTap<kCount, kExchange>(row, x, axes[2].stride * channels, w, in_access, sums);
         x += axes[2].dilation * channels;
-        w += channels;
       }
     }
   }
   const int64_t pixel = row.first_pixel + out;
-  if (row.data.epilogue != nullptr) Finish<kCount>(row.data, pixel, channel, access, sums);
-  float* y = row.data.y + pixel * channels + channel;
+  const int64_t channel = vector * row.groups.outputs;
+  if (row.data.epilogue != nullptr) Finish<kCount>(row.data, pixel, channel, out_access, sums);
+  const int64_t step = geometry.y_step() * geometry.out_channels;
+  float* y = row.data.y + row.first_y * geometry.out_channels + out * step + channel;
   TANDEM_UNROLL
-  for (int i = 0; i < kCount; ++i) access.Store(sums[i], y + i * channels);
+  for (int i = 0; i < kCount; ++i) out_access.Store(sums[i], y + i * step);
 }
 
-template <int kCount>
-HWY_NOINLINE void RunChannels(const Row& row, const TapRange& inner, int64_t out) {
-  const int64_t channels = row.geometry.in_channels;
-  int64_t channel = 0;
-  for (; channel + kLanes <= channels; channel += kLanes) {
-    RunPixels<kCount>(row, inner, out, channel, Whole());
-  }
-  if (channel < channels) RunPixels<kCount>(row, inner, out, channel, First{channels - channel});
-}
-
-// Row `index` of all rows of all items.
-void RunRow(const ConvGeometry& geometry, const ConvData& data, const float* packed,
-            int64_t index) {
-  const WindowAxes& axes = geometry.axes;
-  const int64_t middle = index % axes[1].out;
-  const int64_t outer = index / axes[1].out % axes[0].out;
-  const int64_t item = index / axes[1].out / axes[0].out;
-  const Row row{geometry,
-                data,
-                packed,
-                data.x + item * geometry.in_pixels() * geometry.in_channels,
-                TapsInside(axes[0], outer),
-                TapsInside(axes[1], middle),
-                index * axes[2].out};
-  for (int64_t out = 0; out < axes[2].out;) {
-    const TapRange inner = TapsInside(axes[2], out);
-    const bool several = out + kPixels <= axes[2].out && inner.begin == 0 &&
-                         TapsInside(axes[2], out + kPixels - 1).end == axes[2].kernel;
-    if (several) {
-      RunChannels<kPixels>(row, inner, out);
-      out += kPixels;
+template <int kCount, bool kExchange>
+HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
+                             const ShortGroupUnit& unit) {
+  for (int64_t vector = unit.first_vector; vector < unit.last_vector; ++vector) {
+    const int64_t inputs =
+        HWY_MIN(row.groups.inputs, row.geometry.in_channels - vector * row.groups.inputs);
+    const int64_t outputs =
+        HWY_MIN(row.groups.outputs, row.geometry.out_channels - vector * row.groups.outputs);
+    if (inputs == kLanes && outputs == kLanes) {
+      RunPixels<kCount, kExchange>(row, inner, out, vector, Whole(), Whole());
     } else {
-      RunChannels<1>(row, inner, out);
-      ++out;
+      RunPixels<kCount, kExchange>(row, inner, out, vector, First{inputs}, First{outputs});
     }
   }
 }
+
+// `kCount` pixels from `out` on, or fewer where their taps differ or the piece ends; returns how
+// many.
+template <int kCount, bool kExchange>
+HWY_INLINE int RunSome(const Row& row, const TapRange& inner, int64_t out,
+                       const ShortGroupUnit& unit) {
+  if constexpr (kCount > 1) {
+    const WindowAxis& axis = row.geometry.axes[2];
+    const bool alike = out + kCount <= unit.last_pixel && inner.begin == 0 &&
+                       TapsInside(axis, out + kCount - 1).end == axis.kernel;
+    if (!alike) return RunSome<kCount / 2, kExchange>(row, inner, out, unit);
+  }
+  RunVectors<kCount, kExchange>(row, inner, out, unit);
+  return kCount;
+}
+
+template <bool kExchange>
+void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
+             const ShortGroupUnit& unit) {
+  HWY_ALIGN int32_t sources[kLanes * kLanes] = {};
+  const VectorGroups groups(geometry, kLanes);
+  for (int64_t c = 0; kExchange && c < geometry.in_per_group(); ++c) {
+    for (int64_t lane = 0; lane < groups.outputs; ++lane) {
+      const int64_t group = lane / geometry.out_per_group();
+      sources[c * kLanes + lane] = static_cast<int32_t>(group * geometry.in_per_group() + c);
+    }
+  }
+  const WindowAxes& axes = geometry.axes;
+  const int64_t middle = unit.row % axes[1].out;
+  const int64_t outer = unit.row / axes[1].out % axes[0].out;
+  const int64_t item = unit.row / axes[1].out / axes[0].out;
+  const Row row{geometry,
+                data,
+                packed,
+                groups,
+                sources,
+                data.x + item * geometry.in_pixels() * geometry.in_channels,
+                TapsInside(axes[0], outer),
+                TapsInside(axes[1], middle),
+                unit.row * axes[2].out,
+                geometry.PixelOfY(unit.row * axes[2].out)};
+  for (int64_t out = unit.first_pixel; out < unit.last_pixel;) {
+    out += RunSome<kPixels, kExchange>(row, TapsInside(axes[2], out), out, unit);
+  }
+}
+
+void RunAnyUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
+                const ShortGroupUnit& unit) {
+  if (geometry.in_per_group() == 1 && geometry.out_per_group() == 1) {
+    RunUnit<false>(geometry, data, packed, unit);
+  } else {
+    RunUnit<true>(geometry, data, packed, unit);
+  }
+}
+
+int64_t Lanes() { return kLanes; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tandem::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
-
 namespace tandem::kernels {
 
-HWY_EXPORT(RunRow);
+HWY_EXPORT(RunAnyUnit);
+HWY_EXPORT(Lanes);
 
-bool IsDepthwise(const ConvGeometry& geometry) {
-  return geometry.group > 1 && geometry.group == geometry.in_channels &&
-         geometry.group == geometry.out_channels;
+bool HasShortGroups(Isa isa, const ConvGeometry& geometry) {
+  return VectorGroups(geometry, TANDEM_DISPATCH(isa, Lanes)()).groups > 1 && geometry.group > 1;
 }
 
-void PackDepthwiseWeights(const ConvGeometry& geometry, const float* weights, float* packed) {
+int64_t PackedShortGroupFloats(Isa isa, const ConvGeometry& geometry) {
+  const int64_t lanes = TANDEM_DISPATCH(isa, Lanes)();
+  return VectorGroups(geometry, lanes).vectors * geometry.taps() * geometry.in_per_group() * lanes;
+}
+
+void PackShortGroups(Isa isa, const ConvGeometry& geometry, const ConvWeights& weights,
+                     float* packed) {
+  const int64_t lanes = TANDEM_DISPATCH(isa, Lanes)();
+  const VectorGroups groups(geometry, lanes);
   const int64_t taps = geometry.taps();
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    for (int64_t channel = 0; channel < geometry.in_channels; ++channel) {
-      *packed++ = weights[channel * taps + tap];
+  const int64_t channels = geometry.in_per_group();
+  for (int64_t vector = 0; vector < groups.vectors; ++vector) {
+    const int64_t first = vector * groups.outputs;
+    const int64_t used = std::min(groups.outputs, geometry.out_channels - first);
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t lane = 0; lane < used; ++lane) {
+          *packed++ = *weights.At(geometry, first + lane, c, tap);
+        }
+        packed = std::fill_n(packed, lanes - used, 0.0f);
+      }
     }
   }
 }
 
-void Depthwise(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-               const Parallel& parallel) {
-  const int64_t row_work =
-      std::max<int64_t>(1, geometry.axes[2].out * geometry.in_channels * geometry.taps());
-  const int64_t grain = ((int64_t{1} << 15) + row_work - 1) / row_work;
-  parallel.For(geometry.batch * geometry.axes[0].out * geometry.axes[1].out, grain,
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   TANDEM_DISPATCH(isa, RunRow)(geometry, data, packed, row);
-                 }
-               });
+void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
+                     const ConvData& data, const Parallel& parallel) {
+  const ShortGroupUnits units(geometry, TANDEM_DISPATCH(isa, Lanes)());
+  const int64_t unit_work =
+      std::max<int64_t>(1, std::min(units.pixels, ShortGroupUnits::kPiece) * geometry.taps() *
+                               geometry.out_channels * geometry.in_per_group() / units.blocks);
+  const int64_t grain = ((int64_t{1} << 15) + unit_work - 1) / unit_work;
+  const int64_t rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
+  parallel.For(rows * units.pieces * units.blocks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, units.At(index));
+    }
+  });
 }
 
 }  // namespace tandem::kernels

@@ -1,22 +1,27 @@
-// Depthwise convolution in float32: one filter for each channel (ONNX Conv with group = input
-// channels = output channels), over channels-last activations, vectorised over channels.
+// Convolution in float32 with few channels a group (ONNX Conv with group > 1): a vector of output
+// channels holds whole groups, and each of its lanes takes its input from its own group. With one
+// channel a group this is the depthwise convolution, whose lanes need no exchange.
 //
-// Every element is summed over its taps in rising order, those in the padding left out, whatever
-// the batch or the number of threads. Functions cannot fail and never allocate.
+// Works on channels-last activations. Every element is summed over taps and, within a tap, channels
+// in rising order, taps in the padding left out, whatever the batch or the number of threads.
+// Functions cannot fail and never allocate. `isa` is not kReference; ConvReference is the
+// reference.
 #pragma once
 
 #include "engine/kernels/conv/conv.h"
 
 namespace tandem::kernels {
 
-bool IsDepthwise(const ConvGeometry& geometry);
+// True where several groups fit a vector, with their inputs and their outputs.
+bool HasShortGroups(Isa isa, const ConvGeometry& geometry);
 
-// Packed weights: [taps, channels], as many floats as the weights in ONNX's layout [channels, 1,
-// taps].
-void PackDepthwiseWeights(const ConvGeometry& geometry, const float* weights, float* packed);
+// Packed weights: [vectors, taps, in_per_group, lanes], lanes without an output channel zero.
+int64_t PackedShortGroupFloats(Isa isa, const ConvGeometry& geometry);
+void PackShortGroups(Isa isa, const ConvGeometry& geometry, const ConvWeights& weights,
+                     float* packed);
 
-// `isa` is not kReference; ConvReference is the reference. data.zeros is not read.
-void Depthwise(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-               const Parallel& parallel);
+// Needs HasShortGroups. data.zeros is not read.
+void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
+                     const ConvData& data, const Parallel& parallel);
 
 }  // namespace tandem::kernels

@@ -100,13 +100,13 @@ HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Sums<kRows
   return tile.epilogue->size();
 }
 
-// kRows rows times kPanels panels, of which the first is the one with column `column`.
-template <int kRows, int kPanels>
+// kRows rows times kCount vectors of columns, which make whole panels, of which the first is the
+// one with column `column`; or the first vector of the last panel.
+template <int kRows, int kCount>
 void RunPanels(const Tile& tile, int64_t column) {
-  constexpr int kCount = kPanels * kVectors;
   const D d;
   Sums<kRows, kCount> sums;
-  const int64_t columns = HWY_MIN(tile.columns - column, kPanels * kPanelColumns);
+  const int64_t columns = HWY_MIN(tile.columns - column, kCount * kLanes);
   const auto access = [&](int j) HWY_ATTR {
     return First{HWY_MAX(int64_t{0}, HWY_MIN(kLanes, columns - j * kLanes))};
   };
@@ -141,7 +141,7 @@ void RunPanels(const Tile& tile, int64_t column) {
   }
 
   const bool finish = tile.end == TileEnd::kFinal && tile.epilogue != nullptr;
-  if (columns == kPanels * kPanelColumns) {
+  if (columns == kCount * kLanes) {
     const size_t left = finish ? FinishInRegisters(tile, column, sums) : 0;
     ForSums(sums, [&](int r, int j, V x) HWY_ATTR {
       hn::StoreU(x, d, c + r * tile.c_row_stride + j * kLanes);
@@ -165,10 +165,13 @@ void RunRows(const Tile& tile) {
   int64_t column = 0;
   if constexpr (kPanels > 1) {
     for (; tile.columns - column >= kPanels * kPanelColumns; column += kPanels * kPanelColumns) {
-      RunPanels<kRows, kPanels>(tile, column);
+      RunPanels<kRows, kPanels * kVectors>(tile, column);
     }
   }
-  for (; column < tile.columns; column += kPanelColumns) RunPanels<kRows, 1>(tile, column);
+  for (; tile.columns - column > kLanes; column += kPanelColumns) {
+    RunPanels<kRows, kVectors>(tile, column);
+  }
+  if (column < tile.columns) RunPanels<kRows, 1>(tile, column);
 }
 
 template <int kRows>

@@ -1,0 +1,49 @@
+// The step behind Conv and ConvTranspose: conversions of layouts, packed weights, bias and fused
+// stages around a kernel over channels-last activations.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/kernels/conv/conv.h"
+#include "engine/ops/operator.h"
+
+namespace tandem::ops {
+
+// Inputs of both operators; operands of fused stages follow.
+inline constexpr int kConvX = 0;
+inline constexpr int kConvW = 1;
+inline constexpr int kConvBias = 2;
+inline constexpr int kConvInputs = 3;
+
+// What the two operators do differently. Shapes are those that Infer has accepted. Immutable and
+// thread-safe.
+class ConvForm {
+ public:
+  virtual ~ConvForm() = default;
+
+  virtual kernels::ConvGeometry Geometry(const Shape& x, const Shape& w) const = 0;
+
+  // Packed weights: the name of the format, what it depends on besides the weights, and its size.
+  struct Format {
+    std::string kernel;
+    std::string parameters;
+    int64_t floats = 0;
+  };
+  virtual Format FormatOf(Isa isa, const Shape& w) const = 0;
+  virtual void Pack(Isa isa, const TensorView& weights, float* packed) const = 0;
+  virtual void Run(Isa isa, const kernels::ConvGeometry& geometry, const float* packed,
+                   const kernels::ConvData& data, const Parallel& parallel) const = 0;
+
+  // On weights as they come.
+  virtual void RunReference(const kernels::ConvGeometry& geometry, const float* weights,
+                            const kernels::ConvData& data) const = 0;
+  virtual void RunReference(const kernels::ConvGeometry& geometry, const double* weights,
+                            const double* x, double* y) const = 0;
+};
+
+// float and double; Unimplemented names any other type, or too many spatial axes.
+StatusOr<std::unique_ptr<Step>> BindConv(std::shared_ptr<const ConvForm> form,
+                                         BindContext& context);
+
+}  // namespace tandem::ops
