@@ -21,29 +21,11 @@ AutoPad ReadAutoPad(NodeReader& reader) {
   return AutoPad::kNotSet;
 }
 
-std::vector<int64_t> ReadList(NodeReader& reader, std::string_view name, int64_t least) {
-  const std::vector<int64_t> values = reader.Ints(name);
-  for (const int64_t value : values) {
-    if (value < least || value > kLargest) {
-      reader.Fail(InvalidArgument("attribute '{}' is {} where values from {} to {} are expected",
-                                  name, values, least, kLargest));
-      return {};
-    }
-  }
-  return values;
-}
-
-Status CheckCount(std::string_view name, size_t count, size_t expected) {
-  if (count == 0 || count == expected) return absl::OkStatus();
-  return InvalidArgument("attribute '{}' has {} values where {} are expected", name, count,
-                         expected);
-}
-
 Status CheckCounts(const WindowAttributes& attributes, size_t axes) {
-  RETURN_IF_ERROR(CheckCount("kernel_shape", attributes.kernel.size(), axes));
-  RETURN_IF_ERROR(CheckCount("strides", attributes.strides.size(), axes));
-  RETURN_IF_ERROR(CheckCount("dilations", attributes.dilations.size(), axes));
-  return CheckCount("pads", attributes.pads.size(), 2 * axes);
+  RETURN_IF_ERROR(CheckWindowCount("kernel_shape", attributes.kernel.size(), axes));
+  RETURN_IF_ERROR(CheckWindowCount("strides", attributes.strides.size(), axes));
+  RETURN_IF_ERROR(CheckWindowCount("dilations", attributes.dilations.size(), axes));
+  return CheckWindowCount("pads", attributes.pads.size(), 2 * axes);
 }
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -131,14 +113,32 @@ Status CheckAxes(const WindowAttributes& attributes, std::span<const int64_t> ke
 
 }  // namespace
 
+std::vector<int64_t> ReadWindowList(NodeReader& reader, std::string_view name, int64_t least) {
+  const std::vector<int64_t> values = reader.Ints(name);
+  for (const int64_t value : values) {
+    if (value < least || value > kLargest) {
+      reader.Fail(InvalidArgument("attribute '{}' is {} where values from {} to {} are expected",
+                                  name, values, least, kLargest));
+      return {};
+    }
+  }
+  return values;
+}
+
+Status CheckWindowCount(std::string_view name, size_t count, size_t expected) {
+  if (count == 0 || count == expected) return absl::OkStatus();
+  return InvalidArgument("attribute '{}' has {} values where {} are expected", name, count,
+                         expected);
+}
+
 WindowAttributes ReadWindow(NodeReader& reader, int features) {
   WindowAttributes attributes;
-  attributes.auto_pad = ReadAutoPad(reader);
-  attributes.kernel = ReadList(reader, "kernel_shape", 1);
-  attributes.strides = ReadList(reader, "strides", 1);
-  attributes.pads = ReadList(reader, "pads", 0);
+  if ((features & kWindowNoAutoPad) == 0) attributes.auto_pad = ReadAutoPad(reader);
+  attributes.kernel = ReadWindowList(reader, "kernel_shape", 1);
+  attributes.strides = ReadWindowList(reader, "strides", 1);
+  attributes.pads = ReadWindowList(reader, "pads", 0);
   if ((features & kWindowDilations) != 0) {
-    attributes.dilations = ReadList(reader, "dilations", 1);
+    attributes.dilations = ReadWindowList(reader, "dilations", 1);
   }
   if ((features & kWindowCeilMode) != 0) attributes.ceil_mode = reader.Flag("ceil_mode", false);
   if ((features & kWindowKernelRequired) != 0 && attributes.kernel.empty()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -34,11 +35,18 @@ enum WindowFeatures : uint8_t {
   kWindowDilations = 1,
   kWindowCeilMode = 2,
   kWindowKernelRequired = 4,
+  kWindowNoAutoPad = 8,
 };
 
-// Reads kernel_shape, strides, pads, auto_pad and, as `features` says, dilations and ceil_mode.
+// Reads kernel_shape, strides, pads and, as `features` says, auto_pad, dilations and ceil_mode.
 // Errors are recorded in the reader. Explicit pads other than 0 beside an auto_pad are an error.
 WindowAttributes ReadWindow(NodeReader& reader, int features);
+
+// A list of integers from `least` on, below 2^31; empty when it is missing or, with the error
+// recorded, wrong.
+std::vector<int64_t> ReadWindowList(NodeReader& reader, std::string_view name, int64_t least);
+// InvalidArgument when a list has values, and not as many as are expected.
+Status CheckWindowCount(std::string_view name, size_t count, size_t expected);
 
 // The window on an input with the spatial extents `in`. `kernel` has the extents of the window and
 // as many entries as `in`. InvalidArgument: another number of axes than the attributes have, or a
