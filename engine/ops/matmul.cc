@@ -10,20 +10,6 @@ namespace {
 constexpr int kA = 0;
 constexpr int kB = 1;
 
-// The extent of two that broadcast; InvalidArgument when they never do.
-StatusOr<graph::Dim> BroadcastDim(const graph::Dim& a, const graph::Dim& b) {
-  if (a.is_number() && a.number() == 1) return b;
-  if (b.is_number() && b.number() == 1) return a;
-  if (a.SameAs(b)) return a;
-  if (a.is_number() && b.is_number()) {
-    return InvalidArgument("batch extents {} and {} do not broadcast", a.number(), b.number());
-  }
-  // One of the two is larger than 1, so the other is that or 1.
-  if (a.is_number()) return a;
-  if (b.is_number()) return b;
-  return graph::Dim();
-}
-
 class MatMul final : public Operator {
  public:
   static std::shared_ptr<const Operator> Parse(NodeReader&) {
@@ -66,34 +52,10 @@ Status MatMul::Infer(InferContext& context) const {
   }
   const graph::DimVector* a = context.dims(kA);
   const graph::DimVector* b = context.dims(kB);
-  if ((a != nullptr && a->empty()) || (b != nullptr && b->empty())) {
-    return InvalidArgument("{} is a scalar where rank 1 or more is expected",
-                           a != nullptr && a->empty() ? "A" : "B");
-  }
-  if (a == nullptr || b == nullptr) {
-    context.SetOutput(0, dtype, std::nullopt);
-    return absl::OkStatus();
-  }
-  const graph::Dim& a_inner = a->back();
-  const graph::Dim& b_inner = b->size() == 1 ? b->front() : (*b)[b->size() - 2];
-  if (a_inner.is_number() && b_inner.is_number() && a_inner.number() != b_inner.number()) {
-    return InvalidArgument("A of shape {} has inner extent {} where B of shape {} expects {}",
-                           graph::ToString(*a), a_inner.number(), graph::ToString(*b),
-                           b_inner.number());
-  }
-  const size_t a_batch = a->size() > 2 ? a->size() - 2 : 0;
-  const size_t b_batch = b->size() > 2 ? b->size() - 2 : 0;
-  const size_t batch = std::max(a_batch, b_batch);
-  graph::DimVector out;
-  for (size_t i = 0; i < batch; ++i) {
-    const graph::Dim left = i + a_batch < batch ? graph::Dim(1) : (*a)[i + a_batch - batch];
-    const graph::Dim right = i + b_batch < batch ? graph::Dim(1) : (*b)[i + b_batch - batch];
-    ASSIGN_OR_RETURN(const graph::Dim extent, BroadcastDim(left, right));
-    out.push_back(extent);
-  }
-  if (a->size() > 1) out.push_back((*a)[a->size() - 2]);
-  if (b->size() > 1) out.push_back(b->back());
-  context.SetOutput(0, dtype, std::move(out));
+  context.SetOutput(0, dtype, std::nullopt);
+  if (a == nullptr || b == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(graph::DimVector dims, MatMulDims(*a, *b));
+  context.SetOutput(0, dtype, std::move(dims));
   return absl::OkStatus();
 }
 

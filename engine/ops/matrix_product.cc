@@ -14,18 +14,18 @@ namespace {
 constexpr int kA = 0;
 constexpr int kB = 1;
 
-// Which matrix of a broadcast batch belongs to matrix `index` of the result.
-int64_t BatchIndex(const Shape& own, const Shape& result, int64_t index) {
-  int64_t at = 0;
-  int64_t step = 1;
-  const int offset = result.rank() - own.rank();
-  for (int axis = result.rank() - 1; axis >= offset; --axis) {
-    const int64_t extent = own[axis - offset];
-    if (extent != 1) at += index % result[axis] * step;
-    step *= extent;
-    index /= result[axis];
+// The extent of two that broadcast; InvalidArgument when they never do.
+StatusOr<graph::Dim> BroadcastDim(const graph::Dim& a, const graph::Dim& b) {
+  if (a.is_number() && a.number() == 1) return b;
+  if (b.is_number() && b.number() == 1) return a;
+  if (a.SameAs(b)) return a;
+  if (a.is_number() && b.is_number()) {
+    return InvalidArgument("batch extents {} and {} do not broadcast", a.number(), b.number());
   }
-  return at;
+  // One of the two is larger than 1, so the other is that or 1.
+  if (a.is_number()) return a;
+  if (b.is_number()) return b;
+  return graph::Dim();
 }
 
 kernels::MatrixView ViewOfB(const ProductOptions& options, const ProductExtents& extents,
@@ -332,6 +332,46 @@ StatusOr<std::unique_ptr<Step>> BindFloat(const ProductOptions& options, BindCon
 }
 
 }  // namespace
+
+int64_t BatchIndex(const Shape& own, const Shape& result, int64_t index) {
+  int64_t at = 0;
+  int64_t step = 1;
+  const int offset = result.rank() - own.rank();
+  for (int axis = result.rank() - 1; axis >= offset; --axis) {
+    const int64_t extent = own[axis - offset];
+    if (extent != 1) at += index % result[axis] * step;
+    step *= extent;
+    index /= result[axis];
+  }
+  return at;
+}
+
+StatusOr<graph::DimVector> MatMulDims(const graph::DimVector& a, const graph::DimVector& b) {
+  if (a.empty() || b.empty()) {
+    return InvalidArgument("{} is a scalar where rank 1 or more is expected",
+                           a.empty() ? "A" : "B");
+  }
+  const graph::Dim& a_inner = a.back();
+  const graph::Dim& b_inner = b.size() == 1 ? b.front() : b[b.size() - 2];
+  if (a_inner.is_number() && b_inner.is_number() && a_inner.number() != b_inner.number()) {
+    return InvalidArgument("A of shape {} has inner extent {} where B of shape {} expects {}",
+                           graph::ToString(a), a_inner.number(), graph::ToString(b),
+                           b_inner.number());
+  }
+  const size_t a_batch = a.size() > 2 ? a.size() - 2 : 0;
+  const size_t b_batch = b.size() > 2 ? b.size() - 2 : 0;
+  const size_t batch = std::max(a_batch, b_batch);
+  graph::DimVector out;
+  for (size_t i = 0; i < batch; ++i) {
+    const graph::Dim left = i + a_batch < batch ? graph::Dim(1) : a[i + a_batch - batch];
+    const graph::Dim right = i + b_batch < batch ? graph::Dim(1) : b[i + b_batch - batch];
+    ASSIGN_OR_RETURN(const graph::Dim extent, BroadcastDim(left, right));
+    out.push_back(extent);
+  }
+  if (a.size() > 1) out.push_back(a[a.size() - 2]);
+  if (b.size() > 1) out.push_back(b.back());
+  return out;
+}
 
 ProductExtents ResolveProduct(const ProductOptions& options, const Shape& a, const Shape& b) {
   ProductExtents extents;

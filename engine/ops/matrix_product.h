@@ -31,6 +31,12 @@ struct ProductExtents {
 // For shapes that Infer has accepted.
 ProductExtents ResolveProduct(const ProductOptions& options, const Shape& a, const Shape& b);
 
+// Which matrix of a batch `own`, broadcast to the batch `result`, belongs to matrix `index` of it.
+int64_t BatchIndex(const Shape& own, const Shape& result, int64_t index);
+
+// Extents of numpy.matmul's result; InvalidArgument says what does not fit.
+StatusOr<graph::DimVector> MatMulDims(const graph::DimVector& a, const graph::DimVector& b);
+
 // Binds the product of inputs 0 and 1. A constant B is packed once, any other in each run, with the
 // same bits. Unimplemented names a dtype that has no kernel.
 StatusOr<std::unique_ptr<Step>> BindProduct(const ProductOptions& options, BindContext& context);

@@ -5,7 +5,10 @@
 namespace tandem::plan {
 namespace {
 
-bool IsImage(const graph::Value& value) { return value.type.dims && value.type.dims->size() >= 3; }
+// Packed elements of less than a byte have no other layout.
+bool IsImage(const graph::Value& value) {
+  return value.type.dims && value.type.dims->size() >= 3 && DTypeBits(value.type.dtype) >= 8;
+}
 
 class Assignment {
  public:

@@ -1,0 +1,171 @@
+// MatMulInteger and QLinearMatMul.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "tests/support/compare.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/random_bytes.h"
+
+namespace tandem {
+namespace {
+
+using test::Apply;
+using test::Close;
+using test::Exact;
+using test::RandomBytes;
+using testing::HasSubstr;
+
+// The element at `i` of a list, whose only element counts for all.
+template <typename T>
+T ElementOf(const Tensor& list, int64_t i) {
+  return list.data<T>()[list.elements() == 1 ? 0 : i];
+}
+
+// a [M, K] times b [K, N]; zero points by row of a and column of b.
+template <typename A, typename B>
+Tensor Product(const Tensor& a, const Tensor& b, const Tensor& a_zero, const Tensor& b_zero) {
+  const int64_t m = a.shape()[0];
+  const int64_t k = a.shape()[1];
+  const int64_t n = b.shape()[1];
+  Tensor y = *Tensor::Allocate(DType::kInt32, {m, n});
+  for (int64_t i = 0; i < m * n; ++i) {
+    int64_t sum = 0;
+    for (int64_t t = 0; t < k; ++t) {
+      const int64_t left = a.data<A>()[i / n * k + t] - ElementOf<A>(a_zero, i / n);
+      const int64_t right = b.data<B>()[t * n + i % n] - ElementOf<B>(b_zero, i % n);
+      sum += left * right;
+    }
+    y.mutable_data<int32_t>()[i] = static_cast<int32_t>(sum);
+  }
+  return y;
+}
+
+template <typename A, typename B>
+void ExpectExactProducts() {
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 1, 1},
+                                {3, 5, 7},
+                                {17, 33, 31},
+                                {2, 4608, 3},
+                                {4, 9, 2051},
+                                {1, 1, 64},
+                                {16, 1, 1}}) {
+    const Tensor a = RandomBytes<A>({m, k}, 1);
+    const Tensor b = RandomBytes<B>({k, n}, 2);
+    for (const bool many : {false, true}) {
+      const Tensor a_zero = RandomBytes<A>(many ? Shape{m} : Shape{}, 3);
+      const Tensor b_zero = RandomBytes<B>(many ? Shape{n} : Shape{}, 4);
+      const Tensor expected = Product<A, B>(a, b, a_zero, b_zero);
+      for (const int threads : {1, 3}) {
+        EXPECT_TRUE(
+            Close(Apply({.op_type = "MatMulInteger", .threads = threads}, {a, b, a_zero, b_zero}),
+                  expected, Exact()))
+            << m << "x" << k << "x" << n;
+      }
+    }
+  }
+}
+
+TEST(MatMulInteger, EverySignAndSizeGivesTheExactSums) {
+  ExpectExactProducts<uint8_t, uint8_t>();
+  ExpectExactProducts<uint8_t, int8_t>();
+  ExpectExactProducts<int8_t, uint8_t>();
+  ExpectExactProducts<int8_t, int8_t>();
+}
+
+TEST(MatMulInteger, OmittedZeroPointsAreZero) {
+  const Tensor a = RandomBytes<uint8_t>({3, 4}, 1);
+  const Tensor b = RandomBytes<int8_t>({4, 5}, 2);
+  const Tensor zero = Tensor::Scalar<uint8_t>(0);
+  const Tensor expected = Product<uint8_t, int8_t>(a, b, zero, Tensor::Scalar<int8_t>(0));
+  EXPECT_TRUE(Close(Apply({.op_type = "MatMulInteger"}, {a, b}), expected, Exact()));
+  EXPECT_TRUE(
+      Close(Apply({.op_type = "MatMulInteger"}, {a, b, Tensor(), Tensor::Scalar<int8_t>(0)}),
+            expected, Exact()));
+}
+
+TEST(MatMulInteger, BatchesBroadcastWithZeroPointsOfTheirOwn) {
+  const Tensor a = RandomBytes<uint8_t>({2, 3, 4}, 1);
+  const Tensor b = RandomBytes<uint8_t>({2, 4, 5}, 2);
+  const Tensor a_zero = RandomBytes<uint8_t>({2, 3, 1}, 3);
+  const Tensor b_zero = RandomBytes<uint8_t>({2, 1, 5}, 4);
+  const Tensor y = Apply({.op_type = "MatMulInteger"}, {a, b, a_zero, b_zero});
+  for (int64_t i = 0; i < 2; ++i) {
+    const auto matrix = [i](const Tensor& t, const Shape& shape) {
+      return t.Rows(i, i + 1).Reshaped(shape);
+    };
+    const Tensor expected = Product<uint8_t, uint8_t>(matrix(a, {3, 4}), matrix(b, {4, 5}),
+                                                      matrix(a_zero, {3}), matrix(b_zero, {5}));
+    EXPECT_TRUE(Close(matrix(y, {3, 5}), expected, Exact()));
+  }
+  const Tensor images = RandomBytes<uint8_t>({1, 16, 1, 1}, 5);
+  const Tensor rows = RandomBytes<uint8_t>({1, 16, 1, 64}, 6);
+  EXPECT_EQ(Apply({.op_type = "MatMulInteger"}, {images, rows}).shape(), Shape({1, 16, 1, 64}));
+}
+
+TEST(MatMulInteger, VectorsAndEmptySumsFollowMatMul) {
+  const Tensor a = Tensor::Of<uint8_t>({3}, {1, 2, 3});
+  const Tensor b = Tensor::Of<uint8_t>({3}, {4, 5, 6});
+  EXPECT_TRUE(
+      Close(Apply({.op_type = "MatMulInteger"}, {a, b}), Tensor::Scalar<int32_t>(32), Exact()));
+  EXPECT_TRUE(Close(Apply({.op_type = "MatMulInteger"},
+                          {RandomBytes<uint8_t>({2, 0}, 1), RandomBytes<uint8_t>({0, 2}, 1)}),
+                    Tensor::Of<int32_t>({2, 2}, {0, 0, 0, 0}), Exact()));
+}
+
+TEST(QLinearMatMul, RoundsTheScaledSumsToEvenAndSaturates) {
+  const Tensor a = RandomBytes<uint8_t>({5, 9}, 1);
+  const Tensor b = RandomBytes<int8_t>({9, 7}, 2);
+  const Tensor a_zero = RandomBytes<uint8_t>({5}, 3);
+  const Tensor b_zero = RandomBytes<int8_t>({7}, 4);
+  const Tensor a_scale = test::RandomFloats({5}, 5, 0.01f, 0.1f);
+  const Tensor b_scale = test::RandomFloats({7}, 6, 0.01f, 0.1f);
+  const float y_scale = 0.3f;
+  const Tensor sums = Product<uint8_t, int8_t>(a, b, a_zero, b_zero);
+  Tensor expected = *Tensor::Allocate(DType::kInt8, {5, 7});
+  for (int64_t i = 0; i < 35; ++i) {
+    const float multiplier = a_scale.data<float>()[i / 7] * b_scale.data<float>()[i % 7] / y_scale;
+    const float value = std::nearbyint(static_cast<float>(sums.data<int32_t>()[i]) * multiplier);
+    expected.mutable_data<int8_t>()[i] = static_cast<int8_t>(std::clamp(value - 3, -128.f, 127.f));
+  }
+  EXPECT_TRUE(Close(Apply({.op_type = "QLinearMatMul"},
+                          {a, a_scale, a_zero, b, b_scale, b_zero, Tensor::Scalar<float>(y_scale),
+                           Tensor::Scalar<int8_t>(-3)}),
+                    expected, Exact()));
+  // A tie: 3 * 1 / 2 = 1.5 becomes 2, 5 / 2 = 2.5 too.
+  const Tensor one = Tensor::Scalar<float>(1);
+  const Tensor zero = Tensor::Scalar<uint8_t>(0);
+  EXPECT_TRUE(
+      Close(Apply({.op_type = "QLinearMatMul", .opset = 21},
+                  {Tensor::Of<uint8_t>({2, 1}, {3, 5}), one, zero, Tensor::Of<uint8_t>({1, 1}, {1}),
+                   one, zero, Tensor::Scalar<float>(2), zero}),
+            Tensor::Of<uint8_t>({2, 1}, {2, 2}), Exact()));
+}
+
+TEST(MatMulInteger, ItemsOfABatchHaveTheBitsOfSingleRuns) {
+  const Tensor a = RandomBytes<uint8_t>({3, 2, 9}, 1);
+  const Tensor b = RandomBytes<int8_t>({9, 7}, 2);
+  const Tensor whole = Apply({.op_type = "MatMulInteger"}, {a, b});
+  for (int64_t item = 0; item < 3; ++item) {
+    EXPECT_TRUE(Close(Apply({.op_type = "MatMulInteger"}, {a.Rows(item, item + 1), b}),
+                      whole.Rows(item, item + 1), Exact()));
+  }
+}
+
+TEST(MatMulInteger, WhatDoesNotFitIsRefused) {
+  const auto error = [](const std::vector<Tensor>& inputs) {
+    return std::string(Message(test::RunOp({.op_type = "MatMulInteger"}, inputs).status()));
+  };
+  const Tensor a = RandomBytes<uint8_t>({2, 3}, 1);
+  const Tensor b = RandomBytes<uint8_t>({3, 4}, 1);
+  EXPECT_THAT(error({a, RandomBytes<uint8_t>({2, 4}, 1)}), HasSubstr("inner extent 3"));
+  EXPECT_THAT(error({test::RandomFloats({2, 3}, 1), b}), HasSubstr("input 0 is of type float"));
+  EXPECT_THAT(error({a, b, Tensor::Scalar<int8_t>(0)}), HasSubstr("input 2 is of type int8"));
+  EXPECT_EQ(error({a, b, Tensor(), RandomBytes<uint8_t>({3}, 1)}),
+            "input 3 has shape [3] where one element or [4] is expected");
+}
+
+}  // namespace
+}  // namespace tandem
