@@ -151,13 +151,52 @@ class Scheduler {
     for (size_t i = 0; i < branches.size(); ++i) EmitConnected(blocks[i], branches[i]);
   }
 
-  // Tasks that hang together: bottlenecks cut them into segments.
+  // Tasks without readers among `tasks` that together are below the gate, and all others.
+  struct LightEnds {
+    Tasks ends;
+    Tasks rest;
+  };
+  LightEnds SplitLightEnds(const Tasks& tasks) {
+    Rank(tasks);
+    LightEnds split;
+    double seconds = 0;
+    for (const TaskIndex task : tasks) {
+      const bool read = std::ranges::any_of(
+          successors_[static_cast<size_t>(task)],
+          [this](TaskIndex after) { return rank_[static_cast<size_t>(after)] >= 0; });
+      const double sum = seconds + tasks_[static_cast<size_t>(task)].seconds;
+      const bool ends = !read && sum < gate_;
+      if (ends) seconds = sum;
+      (ends ? split.ends : split.rest).push_back(task);
+    }
+    Unrank(tasks);
+    return split;
+  }
+
+  bool FallsApart(const Tasks& tasks) {
+    if (Components(tasks).size() > 1) return true;
+    const std::vector<bool> bottleneck = Bottlenecks(tasks);
+    return std::ranges::find(bottleneck, true) != bottleneck.end();
+  }
+
+  // Tasks that hang together: bottlenecks cut them into segments. Where there are none because an
+  // output is made of a value on the way, that comes last, and the others may fall apart.
   void EmitConnected(int block, const Tasks& tasks) {
     const std::vector<bool> bottleneck = Bottlenecks(tasks);
-    if (std::ranges::find(bottleneck, true) == bottleneck.end()) {
-      for (const TaskIndex task : tasks) EmitTask(block, task);
+    if (std::ranges::find(bottleneck, true) != bottleneck.end()) {
+      EmitSegments(block, tasks, bottleneck);
       return;
     }
+    LightEnds split = SplitLightEnds(tasks);
+    if (!split.ends.empty() && FallsApart(split.rest)) {
+      EmitComponents(block, split.rest);
+    } else {
+      split.ends = tasks;
+    }
+    for (const TaskIndex task : split.ends) EmitTask(block, task);
+  }
+
+  void EmitSegments(int block, const Tasks& tasks, const std::vector<bool>& bottleneck) {
     Tasks segment;
     for (size_t i = 0; i < tasks.size(); ++i) {
       if (!bottleneck[i]) {

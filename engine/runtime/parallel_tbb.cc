@@ -10,11 +10,14 @@
 namespace tandem::runtime {
 namespace {
 
+constexpr int kMostThreads = 256;
+
 class TbbParallel final : public Parallel {
  public:
   explicit TbbParallel(int threads)
       : threads_(threads),
-        control_(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
+        control_(tbb::global_control::max_allowed_parallelism,
+                 static_cast<size_t>(std::max(threads, kMostThreads))),
         arena_(threads) {}
 
   int threads() const override { return threads_; }
@@ -39,7 +42,8 @@ class TbbParallel final : public Parallel {
 
  private:
   const int threads_;
-  // Lets the threads be more than the CPUs when the caller asks for it.
+  // Lets the threads be more than the CPUs when the caller asks for it. Of all controls in a
+  // process the lowest holds, so this one is not what limits: the arena does.
   const tbb::global_control control_;
   mutable tbb::task_arena arena_;
 };

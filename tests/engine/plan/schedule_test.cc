@@ -83,6 +83,14 @@ TEST(Schedule, EntangledBranchesStaySequential) {
   EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "0 1 2 3");
 }
 
+TEST(Schedule, WhatMakesAnOutputOfATowerComesLast) {
+  // 3 reads the end of one tower beside the join.
+  const std::vector<TaskNode> heavy = {Heavy({}), Heavy({}), Heavy({0, 1}), Light({0})};
+  EXPECT_EQ(Text(BuildSchedule(heavy, kGate)), "(0|1) 2 3");
+  const std::vector<TaskNode> light = {Heavy({}), Heavy({}), Light({0, 1}), Light({0})};
+  EXPECT_EQ(Text(BuildSchedule(light, kGate)), "(0|1) 2 3");
+}
+
 // Every task appears once, and nothing it needs runs later or in a branch beside it.
 void CheckValid(const std::vector<TaskNode>& tasks, const Schedule& schedule) {
   std::set<TaskIndex> done;

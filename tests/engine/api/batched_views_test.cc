@@ -1,0 +1,347 @@
+// Chains of views, rolls, windows and normalizations over batches: an item never sees another one,
+// and a batch that mixes is not cut.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "tests/engine/api/comparison.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem {
+namespace {
+
+using test::ExpectItemsAlone;
+using test::ExpectMeans;
+using test::LoadModel;
+using test::ModelBuilder;
+using test::RandomFloats;
+using Ints = std::vector<int64_t>;
+
+const graph::Dim kN = graph::Dim::Symbol("N");
+
+Tensor IntVector(const Ints& values) {
+  return Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+
+// Normalization of an image over its channels, written out, behind a pointwise convolution.
+std::string ChannelNorm() {
+  const graph::Attributes channels = {{"axes", Ints{1}}};
+  return ModelBuilder(13)
+      .Input("x", DType::kFloat, {kN, 7, 6, 5})
+      .Initializer("w", RandomFloats({9, 7, 1, 1}, 1))
+      .Initializer("two", Tensor::Scalar(2.0F))
+      .Initializer("epsilon", Tensor::Scalar(1e-6F))
+      .Initializer("scale", RandomFloats({9, 1, 1}, 2))
+      .Node("Conv", {"x", "w"}, {"c"})
+      .Node("ReduceMean", {"c"}, {"m"}, channels)
+      .Node("Sub", {"c", "m"}, {"d"})
+      .Node("Pow", {"d", "two"}, {"p"})
+      .Node("ReduceMean", {"p"}, {"v"}, channels)
+      .Node("Add", {"v", "epsilon"}, {"e"})
+      .Node("Sqrt", {"e"}, {"r"})
+      .Node("Div", {"d", "r"}, {"n"})
+      .Node("Mul", {"n", "scale"}, {"y"})
+      .Output("y", DType::kFloat, {kN, 9, 6, 5})
+      .Serialize();
+}
+
+TEST(BatchedViews, ANormalizationOverTheChannelsKeepsItemsApart) {
+  const std::string bytes = ChannelNorm();
+  for (const int64_t items : {2, 3, 7}) ExpectItemsAlone(bytes, items);
+  ExpectMeans(bytes, {.oracle = bytes, .options = test::WithoutPasses()});
+  ExpectMeans(
+      bytes,
+      {.oracle = bytes, .options = test::WithoutPacks(), .tolerance = test::Reduction(16 * 9)});
+}
+
+Tensor Filled(float value) { return Tensor::Of<float>({32}, std::vector<float>(32, value)); }
+
+// x of mean 1e4 and deviation 1, normalized along `axis` as exporters write it.
+TEST(BatchedViews, AMeanFarFromZeroCostsAVarianceNothing) {
+  for (const int64_t axis : {1, 2}) {
+    const graph::Attributes axes = {{"axes", Ints{axis}}};
+    const Shape shape = {2, 32, 32};
+    const std::string bytes = ModelBuilder(13)
+                                  .Input("x", DType::kFloat, {kN, 32, 32})
+                                  .Initializer("two", Tensor::Scalar(2.0F))
+                                  .Initializer("epsilon", Tensor::Scalar(1e-5F))
+                                  .Node("ReduceMean", {"x"}, {"m"}, axes)
+                                  .Node("Sub", {"x", "m"}, {"d"})
+                                  .Node("Pow", {"d", "two"}, {"p"})
+                                  .Node("ReduceMean", {"p"}, {"v"}, axes)
+                                  .Node("Add", {"v", "epsilon"}, {"e"})
+                                  .Node("Sqrt", {"e"}, {"r"})
+                                  .Node("Div", {"d", "r"}, {"n"})
+                                  .Node("Mul", {"n", "ones"}, {"s"})
+                                  .Node("Add", {"s", "zeros"}, {"y"})
+                                  .Initializer("ones", Filled(1))
+                                  .Initializer("zeros", Filled(0))
+                                  .Output("y", DType::kFloat, {kN, 32, 32})
+                                  .Serialize();
+    const Tensor x = RandomFloats(shape, 1, 9998, 10002);
+    Tensor expected = *Tensor::Allocate(DType::kFloat, shape);
+    const int64_t stride = axis == 1 ? 32 : 1;
+    for (int64_t set = 0; set < 64; ++set) {
+      const int64_t start = axis == 1 ? set / 32 * 1024 + set % 32 : set * 32;
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < 32; ++i) mean += x.data<float>()[start + i * stride] / 32.0;
+      for (int64_t i = 0; i < 32; ++i) {
+        variance += std::pow(x.data<float>()[start + i * stride] - mean, 2) / 32;
+      }
+      for (int64_t i = 0; i < 32; ++i) {
+        expected.mutable_data<float>()[start + i * stride] = static_cast<float>(
+            (x.data<float>()[start + i * stride] - mean) / std::sqrt(variance + 1e-5));
+      }
+    }
+    const Engine engine(EngineOptions{.threads = 1});
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    // The mean is a float: one unit in the last place of 1e4, whatever the sum was.
+    EXPECT_TRUE(test::Close(test::Answers(*model, {{"x", x}}).at("y"), expected,
+                            {.absolute = std::ldexp(1.0, -10)}))
+        << "axis " << axis;
+  }
+}
+
+enum class Roll { kSlices, kGather };
+
+// to = from rolled by `shift` along `axis` of 8 places.
+void AddRoll(Roll roll, const std::string& from, const std::string& to, int64_t shift, int64_t axis,
+             ModelBuilder& builder) {
+  if (roll == Roll::kGather) {
+    Ints places;
+    for (int64_t i = 0; i < 8; ++i) places.push_back((i + shift) % 8);
+    builder.Initializer(to + "_places", IntVector(places))
+        .Node("Gather", {from, to + "_places"}, {to}, {{"axis", axis}});
+    return;
+  }
+  builder.Initializer(to + "_shift", IntVector({shift}))
+      .Initializer(to + "_zero", IntVector({0}))
+      .Initializer(to + "_end", IntVector({std::numeric_limits<int64_t>::max()}))
+      .Initializer(to + "_axis", IntVector({axis}))
+      .Node("Slice", {from, to + "_shift", to + "_end", to + "_axis"}, {to + "_a"})
+      .Node("Slice", {from, to + "_zero", to + "_shift", to + "_axis"}, {to + "_b"})
+      .Node("Concat", {to + "_a", to + "_b"}, {to}, {{"axis", axis}});
+}
+
+// Attention in shifted windows of 4 by 4 places of x [N,8,8,6], with a bias from a table.
+std::string ShiftedWindows(Roll roll) {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 8, 8, 6})
+      .Initializer("to_windows", IntVector({-1, 2, 4, 2, 4, 6}))
+      .Initializer("tokens", IntVector({-1, 16, 6}))
+      .Initializer("image", IntVector({-1, 8, 8, 6}))
+      .Initializer("table", RandomFloats({49}, 1));
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < 16; ++i) {
+    for (int64_t j = 0; j < 16; ++j) {
+      places.push_back((i / 4 - j / 4 + 3) * 7 + (i % 4 - j % 4 + 3));
+    }
+  }
+  builder.Initializer("places", Tensor::Of<int64_t>({16, 16}, places));
+  AddRoll(roll, "x", "down", 2, 1, builder);
+  AddRoll(roll, "down", "right", 2, 2, builder);
+  builder.Node("Reshape", {"right", "to_windows"}, {"cut"})
+      .Node("Transpose", {"cut"}, {"windows"}, {{"perm", Ints{0, 1, 3, 2, 4, 5}}})
+      .Node("Reshape", {"windows", "tokens"}, {"t"});
+  for (const std::string n : {"q", "k", "v"}) {
+    builder.Initializer("w" + n, RandomFloats({6, 6}, static_cast<uint32_t>(n[0])))
+        .Node("MatMul", {"t", "w" + n}, {n});
+  }
+  builder.Node("Transpose", {"k"}, {"kt"}, {{"perm", Ints{0, 2, 1}}})
+      .Node("MatMul", {"q", "kt"}, {"scores"})
+      .Node("Gather", {"table", "places"}, {"bias"})
+      .Node("Add", {"scores", "bias"}, {"biased"})
+      .Node("Softmax", {"biased"}, {"weights"}, {{"axis", int64_t{-1}}})
+      .Node("MatMul", {"weights", "v"}, {"mixed"})
+      .Initializer("back_windows", IntVector({-1, 2, 2, 4, 4, 6}))
+      .Node("Reshape", {"mixed", "back_windows"}, {"apart"})
+      .Node("Transpose", {"apart"}, {"rows"}, {{"perm", Ints{0, 1, 3, 2, 4, 5}}})
+      .Node("Reshape", {"rows", "image"}, {"merged"});
+  AddRoll(roll, "merged", "up", 6, 1, builder);
+  AddRoll(roll, "up", "y", 6, 2, builder);
+  return builder.Output("y", DType::kFloat, {kN, 8, 8, 6}).Serialize();
+}
+
+TEST(BatchedViews, ShiftedWindowsAreTheSameHoweverTheyAreRolled) {
+  const std::string bytes = ShiftedWindows(Roll::kSlices);
+  ExpectMeans(bytes, {.oracle = ShiftedWindows(Roll::kGather), .batches = {1, 2, 3, 7}});
+  ExpectMeans(bytes, {.oracle = bytes, .options = test::WithoutPasses(), .batches = {2}});
+  ExpectMeans(bytes, {.oracle = bytes,
+                      .options = test::WithoutPacks(),
+                      .tolerance = test::Reduction(6 + 6 + 16),
+                      .batches = {2}});
+}
+
+TEST(BatchedViews, AnItemOfShiftedWindowsHasItsBitsInAnyBatch) {
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, ShiftedWindows(Roll::kSlices));
+  ASSERT_NE(model, nullptr);
+  const Tensor x = RandomFloats({7, 8, 8, 6}, 3);
+  const Tensor together = test::Answers(*model, {{"x", x}}).at("y");
+  for (int64_t item = 0; item < 7; ++item) {
+    const Tensor alone = test::Answers(*model, {{"x", x.Rows(item, item + 1)}}).at("y");
+    EXPECT_TRUE(test::Close(alone, together.Rows(item, item + 1), test::Exact())) << item;
+  }
+}
+
+// x [N,4,6]; `mix` ends in y of the same shape.
+std::string Mixing(const std::function<void(ModelBuilder&)>& mix) {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 4, 6})
+      .Initializer("w", RandomFloats({6, 6}, 1))
+      .Initializer("flat", IntVector({-1, 6}))
+      .Initializer("back", IntVector({-1, 4, 6}))
+      .Node("MatMul", {"x", "w"}, {"h"});
+  mix(builder);
+  return builder.Output("y", DType::kFloat, {kN, 4, 6}).Serialize();
+}
+
+TEST(BatchedViews, WhatMixesItemsIsNeitherJoinedNorCut) {
+  const graph::Attributes first = {{"axis", int64_t{0}}};
+  const std::vector<std::pair<std::string, std::string>> models = {
+      {"Softmax over axis 0",
+       Mixing([&](ModelBuilder& b) { b.Node("Softmax", {"h"}, {"y"}, first); })},
+      {"Softmax over the rows of all items", Mixing([&](ModelBuilder& b) {
+         b.Node("Reshape", {"h", "flat"}, {"f"})
+             .Node("Softmax", {"f"}, {"s"}, first)
+             .Node("Reshape", {"s", "back"}, {"y"});
+       })},
+      {"Softmax over the items, moved behind", Mixing([&](ModelBuilder& b) {
+         b.Node("Transpose", {"h"}, {"t"}, {{"perm", Ints{1, 2, 0}}})
+             .Node("Softmax", {"t"}, {"s"}, {{"axis", int64_t{-1}}})
+             .Node("Transpose", {"s"}, {"y"}, {{"perm", Ints{2, 0, 1}}});
+       })},
+      {"a mean of the items", Mixing([&](ModelBuilder& b) {
+         b.Node("ReduceMean", {"h"}, {"m"}, {{"axes", Ints{0}}}).Node("Sub", {"h", "m"}, {"y"});
+       })}};
+  for (const auto& [name, bytes] : models) {
+    SCOPED_TRACE(name);
+    ExpectMeans(bytes,
+                {.oracle = bytes, .options = test::WithoutPasses(), .batches = {1, 2, 7, 64}});
+    const Engine engine(EngineOptions{.threads = 4});
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    EXPECT_FALSE(model->info().joinable);
+    EXPECT_NE(model->info().not_joinable_reason, "");
+  }
+}
+
+TEST(BatchedViews, ItemsThatAreMovedAndComeBackStayApart) {
+  const std::string bytes = Mixing([](ModelBuilder& b) {
+    b.Node("Transpose", {"h"}, {"t"}, {{"perm", Ints{1, 2, 0}}})
+        .Node("Softmax", {"t"}, {"s"}, {{"axis", int64_t{0}}})
+        .Node("Transpose", {"s"}, {"y"}, {{"perm", Ints{2, 0, 1}}});
+  });
+  for (const int64_t items : {2, 3, 7}) ExpectItemsAlone(bytes, items);
+}
+
+// Random chains of views, cut by operators that work in place, against each operator by itself.
+class Chain {
+ public:
+  explicit Chain(uint32_t seed) : generator_(seed), current_(RandomFloats({2, 3, 4, 5}, seed)) {
+    builder_.Input("v0", DType::kFloat, {2, 3, 4, 5});
+    inputs_ = {{"v0", current_}};
+    while (links_ < 9) Extend();
+  }
+
+  void Expect() {
+    const std::string last = Name(links_);
+    builder_.Output(last, DType::kFloat, graph::ToDims(current_.shape()));
+    const std::string bytes = builder_.Serialize();
+    for (const int threads : {1, 2}) {
+      const Engine engine(EngineOptions{.threads = threads});
+      const auto model = LoadModel(engine, bytes);
+      ASSERT_NE(model, nullptr);
+      EXPECT_TRUE(test::Close(test::Answers(*model, inputs_).at(last), current_, test::Exact()));
+    }
+  }
+
+ private:
+  static std::string Name(int i) { return fmt::format("v{}", i); }
+  int64_t Pick(int64_t n) { return static_cast<int64_t>(generator_() % static_cast<uint32_t>(n)); }
+
+  void Add(const std::string& op, const std::vector<Tensor>& constants,
+           const graph::Attributes& attributes = {}) {
+    std::vector<Tensor> inputs = {current_};
+    std::vector<std::string> names = {Name(links_)};
+    for (size_t i = 0; i < constants.size(); ++i) {
+      names.push_back(fmt::format("c{}_{}", links_, i));
+      builder_.Initializer(names.back(), constants[i]);
+      inputs.push_back(constants[i]);
+    }
+    ++links_;
+    builder_.Node(op, names, {Name(links_)}, attributes);
+    current_ = test::Apply({.op_type = op, .attributes = attributes}, inputs);
+  }
+
+  void Extend() {
+    const int64_t rank = current_.shape().rank();
+    const int64_t axis = Pick(rank);
+    switch (Pick(6)) {
+      case 0: {
+        Ints perm(static_cast<size_t>(rank));
+        std::iota(perm.begin(), perm.end(), 0);
+        for (size_t i = perm.size() - 1; i > 0; --i) {
+          std::swap(perm[i], perm[static_cast<size_t>(Pick(static_cast<int64_t>(i) + 1))]);
+        }
+        return Add("Transpose", {}, {{"perm", perm}});
+      }
+      case 1: {
+        if (rank < 2) return Add("Unsqueeze", {IntVector({0})});
+        // Two neighbours become one, with the first element of a pair in front.
+        Ints merged;
+        const int64_t at = Pick(rank - 1);
+        for (int i = 0; i < rank; ++i) {
+          if (i == at + 1) {
+            merged.back() *= current_.shape()[i];
+          } else {
+            merged.push_back(current_.shape()[i]);
+          }
+        }
+        return Add("Reshape", {IntVector(merged)});
+      }
+      case 2: {
+        const int64_t extent = current_.shape()[static_cast<int>(axis)];
+        if (rank > 6 || extent % 2 != 0) return Add("Exp", {});
+        Ints split(current_.shape().dims().begin(), current_.shape().dims().end());
+        split[static_cast<size_t>(axis)] = extent / 2;
+        split.insert(split.begin() + axis + 1, 2);
+        return Add("Reshape", {IntVector(split)});
+      }
+      case 3: {
+        const int64_t extent = current_.shape()[static_cast<int>(axis)];
+        if (extent < 2) return Add("Neg", {});
+        return Add("Slice", {IntVector({Pick(2)}), IntVector({extent}), IntVector({axis}),
+                             IntVector({1 + Pick(2)})});
+      }
+      case 4:
+        return Add("Softmax", {}, {{"axis", axis}});
+      default:
+        return Add("Neg", {});
+    }
+  }
+
+  std::mt19937 generator_;
+  ModelBuilder builder_{17};
+  std::vector<NamedTensor> inputs_;
+  Tensor current_;
+  int links_ = 0;
+};
+
+TEST(BatchedViews, RandomChainsAreTheirOperatorsOneByOne) {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    Chain(seed).Expect();
+    if (HasFailure()) break;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,229 @@
+// Towers of shared weights that meet: forked or not, whatever they contain and however they end,
+// they compute what towers with weights of their own compute one after the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "tests/engine/api/comparison.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem {
+namespace {
+
+using test::ExpectMeans;
+using test::LoadModel;
+using test::ModelBuilder;
+using test::RandomFloats;
+using Ints = std::vector<int64_t>;
+
+const graph::Dim kN = graph::Dim::Symbol("N");
+const graph::DimVector kDims = {kN, 8, 16, 16};
+
+enum class Weights { kShared, kCopies };
+
+// Towers of Conv and Relu that end in a Conv, then their sum and a Relu.
+struct Siamese {
+  int towers = 2;
+  int depth = 6;
+  bool interleaved = true;
+  bool swapped = false;    // the sum reads the towers from last to first
+  bool constants = false;  // a Constant and a Shape in each tower
+  bool mask = false;       // an input that scales the sum
+  bool visible = false;    // the end of the first tower is an output
+};
+
+class SiameseBuilder {
+ public:
+  SiameseBuilder(const Siamese& siamese, Weights weights) : siamese_(siamese), weights_(weights) {}
+
+  std::string Build() {
+    for (int t = 0; t < siamese_.towers; ++t) {
+      ends_.push_back(fmt::format("x{}", t));
+      builder_.Input(ends_.back(), DType::kFloat, kDims);
+      if (t == 0 || weights_ == Weights::kCopies) AddWeights(t);
+    }
+    if (siamese_.interleaved) {
+      for (int layer = 0; layer < siamese_.depth; ++layer) {
+        for (int t = 0; t < siamese_.towers; ++t) AddLayer(t, layer);
+      }
+    } else {
+      for (int t = 0; t < siamese_.towers; ++t) {
+        for (int layer = 0; layer < siamese_.depth; ++layer) AddLayer(t, layer);
+      }
+    }
+    return Join();
+  }
+
+ private:
+  std::string WeightName(int tower, int layer) const {
+    return fmt::format("w{}_{}", weights_ == Weights::kShared ? 0 : tower, layer);
+  }
+
+  void AddWeights(int tower) {
+    for (int layer = 0; layer < siamese_.depth; ++layer) {
+      builder_.Initializer(WeightName(tower, layer),
+                           RandomFloats({8, 8, 3, 3}, static_cast<uint32_t>(layer), -0.2F, 0.2F));
+    }
+  }
+
+  void AddLayer(int tower, int layer) {
+    std::string& end = ends_[static_cast<size_t>(tower)];
+    const std::string name = fmt::format("t{}_{}", tower, layer);
+    builder_.Node("Conv", {end, WeightName(tower, layer)}, {name}, {{"pads", Ints{1, 1, 1, 1}}});
+    end = name;
+    if (layer + 1 == siamese_.depth) return;
+    builder_.Node("Relu", {name}, {name + "r"});
+    end = name + "r";
+    if (siamese_.constants && layer == 1) AddConstants(end);
+  }
+
+  // Adds a Constant and multiplies by the width, which comes from a Shape.
+  void AddConstants(std::string& end) {
+    builder_
+        .Node("Constant", {}, {end + "k"},
+              {{"value", test::TensorAttribute(Tensor::Of<float>({1}, {0.25F}))}})
+        .Node("Add", {end, end + "k"}, {end + "a"})
+        .Node("Shape", {end + "a"}, {end + "s"}, {{"start", int64_t{3}}})
+        .Node("Cast", {end + "s"}, {end + "f"}, {{"to", int64_t{1}}})
+        .Node("Mul", {end + "a", end + "f"}, {end + "m"});
+    end += "m";
+  }
+
+  std::string Join() {
+    std::vector<std::string> ends = ends_;
+    if (siamese_.visible) builder_.Output(ends[0], DType::kFloat, kDims);
+    if (siamese_.swapped) std::ranges::reverse(ends);
+    builder_.Node(ends.size() == 2 ? "Add" : "Sum", ends, {"sum"});
+    if (siamese_.mask) {
+      builder_.Input("mask", DType::kFloat, {kN, 1, 16, 16}).Node("Mul", {"sum", "mask"}, {"kept"});
+    }
+    return builder_.Node("Relu", {siamese_.mask ? "kept" : "sum"}, {"y"})
+        .Output("y", DType::kFloat, kDims)
+        .Serialize();
+  }
+
+  const Siamese siamese_;
+  const Weights weights_;
+  ModelBuilder builder_{17};
+  std::vector<std::string> ends_;
+};
+
+std::string Build(const Siamese& siamese, Weights weights = Weights::kShared) {
+  return SiameseBuilder(siamese, weights).Build();
+}
+
+int Forks(const Model& model) {
+  std::vector<NamedShape> shapes;
+  for (const NamedTensor& input : test::InputsOf(model, 1)) {
+    shapes.push_back({input.name, input.tensor.shape()});
+  }
+  const auto report = model.Report(shapes);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? report->forks : -1;
+}
+
+void ExpectTowers(const Siamese& siamese) {
+  const std::string bytes = Build(siamese);
+  ExpectMeans(bytes, {.oracle = Build(siamese, Weights::kCopies),
+                      .options = {.threads = 1, .towers = false}});
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, bytes);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(Forks(*model), 1);
+  EXPECT_EQ(engine.stats().packs_built, static_cast<uint64_t>(siamese.depth));
+}
+
+TEST(Siamese, TowersThatEndInAConvolutionMeetInAnAdd) {
+  for (const bool interleaved : {true, false}) {
+    for (const bool swapped : {true, false}) {
+      SCOPED_TRACE(fmt::format("interleaved {}, swapped {}", interleaved, swapped));
+      ExpectTowers({.interleaved = interleaved, .swapped = swapped});
+    }
+  }
+}
+
+TEST(Siamese, AConstantAndAShapeInATowerChangeNothing) { ExpectTowers({.constants = true}); }
+
+TEST(Siamese, AThirdInputMayEnterBehindTheSum) { ExpectTowers({.mask = true}); }
+
+TEST(Siamese, AnOutputOfOneTowerIsReturned) {
+  ExpectTowers({.visible = true});
+  ExpectTowers({.swapped = true, .constants = true, .mask = true, .visible = true});
+}
+
+TEST(Siamese, ThreeTowersFork) { ExpectTowers({.towers = 3}); }
+
+TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
+  const std::string bytes = Build({});
+  const Engine sequential(EngineOptions{.threads = 1, .towers = false});
+  const auto oracle = LoadModel(sequential, bytes);
+  ASSERT_NE(oracle, nullptr);
+  EXPECT_EQ(Forks(*oracle), 0);
+  const auto inputs = test::InputsOf(*oracle, 1);
+  const auto expected = test::Answers(*oracle, inputs);
+  for (const int threads : {1, 2, 4, 8}) {
+    const Engine engine(EngineOptions{.threads = threads});
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    for (int run = 0; run < 250; ++run) {
+      test::ExpectClose(test::Answers(*model, inputs), expected, test::Exact());
+      ASSERT_FALSE(HasFailure()) << threads << " threads, run " << run;
+    }
+    EXPECT_EQ(engine.stats().packs_built, 6u);
+  }
+}
+
+// The most threads that a run was on, of many runs: in some the other thread may not be there in
+// time.
+size_t MostThreads(const Model& model) {
+  const auto inputs = test::InputsOf(model, 1);
+  size_t most = 0;
+  for (int run = 0; run < 2000 && most < 2; ++run) {
+    std::mutex mutex;
+    std::set<std::thread::id> seen;
+    RunOptions options;
+    options.stopped = [&] {
+      const std::lock_guard lock(mutex);
+      seen.insert(std::this_thread::get_id());
+      return false;
+    };
+    const auto result = model.Run(inputs, options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    most = std::max(most, seen.size());
+  }
+  return most;
+}
+
+TEST(Siamese, AnEngineOfOneThreadTakesNoneFromAnother) {
+  const Engine small(EngineOptions{.threads = 1});
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, Build({.depth = 12}));
+  ASSERT_NE(model, nullptr);
+  EXPECT_GE(MostThreads(*model), 2U);
+}
+
+// What a forked run takes more is what the second tower computes, never a second set of weights.
+TEST(Siamese, ForkedTowersShareTheirPacks) {
+  const std::string bytes = Build({});
+  std::vector<PlanReport> reports;
+  for (const bool towers : {false, true}) {
+    const Engine engine(EngineOptions{.threads = 2, .towers = towers});
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    const Shape shape = {1, 8, 16, 16};
+    const auto report = model->Report(std::vector<NamedShape>{{"x0", shape}, {"x1", shape}});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->packs.size(), 6u);
+    EXPECT_EQ(engine.stats().pack_bytes, report->pack_bytes);
+    EXPECT_EQ(engine.stats().constant_bytes, 0u);
+    reports.push_back(*report);
+  }
+  EXPECT_EQ(reports[0].pack_bytes, reports[1].pack_bytes);
+  EXPECT_LE(*reports[1].arena_bytes, 2 * *reports[0].arena_bytes);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,225 @@
+// Nodes without names, nodes of one name and ports that are omitted: names are no more than names.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "tests/engine/api/comparison.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem {
+namespace {
+
+using test::ExpectMeans;
+using test::LoadModel;
+using test::ModelBuilder;
+using test::RandomFloats;
+using Ints = std::vector<int64_t>;
+
+const graph::Dim kN = graph::Dim::Symbol("N");
+
+enum class Names { kNone, kOne, kDistinct };
+
+// A network that every pass finds something in.
+class Network {
+ public:
+  explicit Network(Names names) : names_(names) {
+    builder_.Input("x", DType::kFloat, {kN, 5, 6, 7})
+        .Initializer("half", Tensor::Scalar(0.5F))
+        .Initializer("one", Tensor::Scalar(1.0F))
+        .Initializer("two", Tensor::Scalar(2.0F))
+        .Initializer("root", Tensor::Scalar(1.4142135F))
+        .Initializer("epsilon", Tensor::Scalar(1e-3F))
+        .Initializer("row", RandomFloats({7}, 1));
+    std::string from = "x";
+    for (const std::string n : {"1", "2"}) from = AddBlock(from, n);
+    AddLayerNorm(from);
+    AddGelu();
+    Add("Dropout", {"gelu"}, "dropped");
+    Add("Identity", {"dropped"}, "same");
+    Add("Sigmoid", {"same"}, "gate");
+    Add("Mul", {"same", "gate"}, "y");
+  }
+
+  std::string Serialize() { return builder_.Output("y", DType::kFloat, {kN, 5, 6, 7}).Serialize(); }
+
+ private:
+  void Add(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
+           const graph::Attributes& attributes = {}) {
+    const std::string name = names_ == Names::kNone  ? ""
+                             : names_ == Names::kOne ? "node"
+                                                     : "n_" + output;
+    builder_.Node(op, inputs, {output}, attributes, name);
+  }
+
+  // Identity, Conv of a weight that is computed, normalization, Add and Relu.
+  std::string AddBlock(const std::string& from, const std::string& n) {
+    const auto seed = static_cast<uint32_t>(10 * n[0]);
+    builder_.Initializer("w" + n, RandomFloats({5, 5, 3, 3}, seed))
+        .Initializer("scale" + n, RandomFloats({5}, seed + 1, 0.5F, 2))
+        .Initializer("shift" + n, RandomFloats({5}, seed + 2))
+        .Initializer("mean" + n, RandomFloats({5}, seed + 3))
+        .Initializer("var" + n, RandomFloats({5}, seed + 4, 0.5F, 2));
+    Add("Identity", {from}, "i" + n);
+    Add("Mul", {"w" + n, "half"}, "v" + n);
+    Add("Conv", {"i" + n, "v" + n}, "c" + n, {{"pads", Ints{1, 1, 1, 1}}});
+    Add("BatchNormalization", {"c" + n, "scale" + n, "shift" + n, "mean" + n, "var" + n}, "b" + n);
+    Add("Add", {"b" + n, from}, "a" + n);
+    Add("Relu", {"a" + n}, "r" + n);
+    return "r" + n;
+  }
+
+  void AddLayerNorm(const std::string& from) {
+    const graph::Attributes last = {{"axes", Ints{-1}}};
+    Add("ReduceMean", {from}, "m", last);
+    Add("Sub", {from, "m"}, "d");
+    Add("Pow", {"d", "two"}, "p");
+    Add("ReduceMean", {"p"}, "v", last);
+    Add("Add", {"v", "epsilon"}, "e");
+    Add("Sqrt", {"e"}, "s");
+    Add("Div", {"d", "s"}, "n");
+    Add("Mul", {"n", "row"}, "scaled");
+    Add("Add", {"scaled", "row"}, "normalized");
+  }
+
+  void AddGelu() {
+    Add("Div", {"normalized", "root"}, "t");
+    Add("Erf", {"t"}, "f");
+    Add("Add", {"f", "one"}, "g");
+    Add("Mul", {"normalized", "g"}, "h");
+    Add("Mul", {"h", "half"}, "gelu");
+  }
+
+  const Names names_;
+  ModelBuilder builder_{14};
+};
+
+PlanReport ReportOf(const Model& model) {
+  const auto report = model.Report(std::vector<NamedShape>{{"x", {2, 5, 6, 7}}});
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? *report : PlanReport();
+}
+
+TEST(UnnamedNodes, ArePlannedAsNamedOnesAre) {
+  const std::string named = Network(Names::kDistinct).Serialize();
+  const Engine engine(EngineOptions{.threads = 1});
+  const auto oracle = LoadModel(engine, named);
+  ASSERT_NE(oracle, nullptr);
+  const PlanReport expected = ReportOf(*oracle);
+  for (const Names names : {Names::kNone, Names::kOne}) {
+    const std::string bytes = Network(names).Serialize();
+    ExpectMeans(bytes, {.oracle = named});
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    const PlanReport report = ReportOf(*model);
+    ASSERT_EQ(report.tasks.size(), expected.tasks.size());
+    for (size_t i = 0; i < report.tasks.size(); ++i) {
+      EXPECT_EQ(report.tasks[i].kernel, expected.tasks[i].kernel);
+      EXPECT_EQ(report.tasks[i].epilogue, expected.tasks[i].epilogue);
+    }
+    ASSERT_EQ(report.passes.size(), expected.passes.size());
+    for (size_t i = 0; i < report.passes.size(); ++i) {
+      EXPECT_EQ(report.passes[i].changes, expected.passes[i].changes) << report.passes[i].pass;
+    }
+  }
+}
+
+TEST(UnnamedNodes, EveryPassAloneLeavesTheNumbers) {
+  const std::string bytes = Network(Names::kNone).Serialize();
+  const Engine plain(test::WithoutPasses());
+  const auto oracle = LoadModel(plain, bytes);
+  ASSERT_NE(oracle, nullptr);
+  const auto inputs = test::InputsOf(*oracle, 2);
+  const std::vector<std::string> all = test::WithoutPasses().disabled_passes;
+  for (const std::string& pass : all) {
+    SCOPED_TRACE(pass);
+    EngineOptions options{.threads = 1, .disabled_passes = all};
+    std::erase(options.disabled_passes, pass);
+    const Engine engine(options);
+    const auto model = LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    test::ExpectClose(test::Answers(*model, inputs), test::Answers(*oracle, inputs),
+                      test::Reduction(90));
+  }
+}
+
+TEST(UnnamedNodes, AreToldApartByReportAndProfile) {
+  const Engine engine(test::WithoutPasses());
+  const auto model = LoadModel(engine, Network(Names::kNone).Serialize());
+  ASSERT_NE(model, nullptr);
+  std::set<std::string> names;
+  const PlanReport report = ReportOf(*model);
+  for (const TaskReport& task : report.tasks) names.insert(task.name);
+  EXPECT_EQ(names.size(), report.tasks.size());
+  const auto run = model->Run(test::InputsOf(*model, 2), {.profile = true});
+  ASSERT_TRUE(run.ok()) << run.status();
+  names.clear();
+  for (const TaskTime& task : run->profile) names.insert(task.task);
+  EXPECT_EQ(names.size(), report.tasks.size());
+}
+
+// Ports are omitted, or given as what an omitted port means.
+enum class Ports { kOmitted, kGiven };
+
+std::string ManyPorts(Ports ports) {
+  const bool given = ports == Ports::kGiven;
+  const auto port = [given](const std::string& name) { return given ? name : std::string(); };
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 4, 6, 8})
+      .Initializer("w", RandomFloats({4, 4, 3, 3}, 1))
+      .Initializer("zeros4", Tensor::Of<float>({4}, {0, 0, 0, 0}))
+      .Initializer("low", Tensor::Scalar(std::numeric_limits<float>::lowest()))
+      .Initializer("high", Tensor::Scalar(0.5F))
+      .Initializer("scales", Tensor::Of<float>({4}, {1, 1, 2, 0.5F}))
+      .Initializer("k", Tensor::Of<int64_t>({1}, {3}))
+      .Initializer("starts", Tensor::Of<int64_t>({4}, {0, 1, 0, 2}))
+      .Initializer("ends", Tensor::Of<int64_t>({4}, {99, 3, 4, 8}))
+      .Initializer("axes", Tensor::Of<int64_t>({4}, {0, 1, 2, 3}))
+      .Initializer("steps", Tensor::Of<int64_t>({4}, {1, 1, 1, 2}));
+  builder.Node("Conv", {"x", "w", port("zeros4")}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}})
+      .Node("Clip", {"c", port("low"), "high"}, {"clipped"})
+      .Node("Resize", {"clipped", "", "scales"}, {"resized"}, {{"mode", std::string("linear")}})
+      .Node("Dropout", {"clipped"}, {"dropped", port("mask")})
+      .Node("MaxPool", {"dropped"}, {"pooled", port("indices")}, {{"kernel_shape", Ints{2, 2}}})
+      .Node("TopK", {"x", "k"}, {port("values"), "top"})
+      .Node("Slice", {"x", "starts", "ends", port("axes"), "steps"}, {"sliced"})
+      .Node("LayerNormalization", {"x", "eight", port("shift")},
+            {"normalized", port("mean"), port("deviation")})
+      .Node("Split", {"x"}, {port("first"), "second"}, {{"axis", int64_t{1}}})
+      .Initializer("eight", RandomFloats({8}, 2))
+      .Initializer("shift", Tensor::Of<float>({8}, {0, 0, 0, 0, 0, 0, 0, 0}));
+  return builder.Output("resized", DType::kFloat, {kN, 4, 12, 4})
+      .Output("pooled", DType::kFloat, {kN, 4, 5, 7})
+      .Output("top", DType::kInt64, {kN, 4, 6, 3})
+      .Output("sliced", DType::kFloat, {kN, 2, 4, 3})
+      .Output("normalized", DType::kFloat, {kN, 4, 6, 8})
+      .Output("second", DType::kFloat, {kN, 2, 6, 8})
+      .Serialize();
+}
+
+TEST(UnnamedNodes, OmittedPortsMeanTheirDefaults) {
+  ExpectMeans(ManyPorts(Ports::kOmitted), {.oracle = ManyPorts(Ports::kGiven)});
+}
+
+// A recurrent layer without lengths, initial states or, of its outputs, all but one.
+TEST(UnnamedNodes, OmittedPortsOfARecurrentLayer) {
+  const auto build = [](Ports ports) {
+    const bool given = ports == Ports::kGiven;
+    const auto port = [given](const std::string& name) { return given ? name : std::string(); };
+    return ModelBuilder(17)
+        .Input("x", DType::kFloat, {5, 2, 3})
+        .Initializer("w", RandomFloats({1, 16, 3}, 1))
+        .Initializer("r", RandomFloats({1, 16, 4}, 2))
+        .Initializer("b", Tensor::Of<float>({1, 32}, std::vector<float>(32, 0)))
+        .Initializer("h", Tensor::Of<float>({1, 2, 4}, std::vector<float>(8, 0)))
+        .Initializer("lengths", Tensor::Of<int32_t>({2}, {5, 5}))
+        .Node("LSTM", {"x", "w", "r", port("b"), port("lengths"), port("h"), port("h")},
+              {port("all"), "last", port("cell")}, {{"hidden_size", int64_t{4}}})
+        .Output("last", DType::kFloat, {1, 2, 4})
+        .Serialize();
+  };
+  ExpectMeans(build(Ports::kOmitted), {.oracle = build(Ports::kGiven), .batches = {1}});
+}
+
+}  // namespace
+}  // namespace tandem
