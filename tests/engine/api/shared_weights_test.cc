@@ -135,8 +135,8 @@ TEST(SharedWeights, OfSeveralConvolutionsArePackedOnce) {
   EXPECT_EQ(engine.stats().packs_built, 1u);
 }
 
-// w[8,1,3,3] as the filters of one channel, of eight channels each by itself and in pairs, as a
-// matrix, as an operand, as what is summed and measured, and as an output.
+// w[8,1,3,3] as the filters of one channel and of eight each by itself, transposed in both ways, as
+// a matrix, as an operand, as what is summed and measured, and as an output.
 std::string ManyRoles(bool shared) {
   ModelBuilder builder(17);
   builder.Input("x1", DType::kFloat, {kN, 1, 9, 7})
@@ -147,7 +147,8 @@ std::string ManyRoles(bool shared) {
   const Tensor weight = RandomFloats({8, 1, 3, 3}, 1);
   if (shared) builder.Initializer("w", weight);
   if (!shared) {
-    for (const std::string reader : {"one", "each", "again", "product", "scaled", "sum", "shape"}) {
+    for (const std::string reader :
+         {"one", "each", "again", "up", "up8", "product", "scaled", "sum", "shape"}) {
       builder.Initializer(Name(reader, shared), weight);
     }
     builder.Initializer("w", weight);
@@ -155,6 +156,8 @@ std::string ManyRoles(bool shared) {
   return builder.Node("Conv", {"x1", Name("one", shared)}, {"one"}, kSame3)
       .Node("Conv", {"x8", Name("each", shared)}, {"each"}, Grouped(8))
       .Node("Conv", {"one", Name("again", shared)}, {"again"}, Grouped(8))
+      .Node("ConvTranspose", {"x8", Name("up", shared)}, {"up"})
+      .Node("ConvTranspose", {"x8", Name("up8", shared)}, {"up8"}, {{"group", int64_t{8}}})
       .Node("Reshape", {Name("product", shared), "matrix"}, {"flat"})
       .Node("MatMul", {"m", "flat"}, {"product"})
       .Node("Mul", {Name("scaled", shared), "two"}, {"scaled"})
@@ -163,6 +166,8 @@ std::string ManyRoles(bool shared) {
       .Output("one", DType::kFloat, {kN, 8, 9, 7})
       .Output("each", DType::kFloat, {kN, 8, 9, 7})
       .Output("again", DType::kFloat, {kN, 8, 9, 7})
+      .Output("up", DType::kFloat, {kN, 1, 11, 9})
+      .Output("up8", DType::kFloat, {kN, 8, 11, 9})
       .Output("product", DType::kFloat, {kN, 9})
       .Output("scaled", DType::kFloat, {8, 1, 3, 3})
       .Output("sum", DType::kFloat, {})
@@ -179,8 +184,8 @@ TEST(SharedWeights, EveryRoleHasItsOwnFormAndOthersSeeTheWeightItself) {
     ASSERT_NE(model, nullptr);
     const auto outputs = test::Answers(*model, test::InputsOf(*model, 2));
     EXPECT_TRUE(test::Close(outputs.at("w"), RandomFloats({8, 1, 3, 3}, 1), test::Exact()));
-    // One pack as a dense filter, one for the two depthwise readers, one as a matrix.
-    EXPECT_EQ(engine.stats().packs_built, passes ? 3u : 2u);
+    // One as a dense filter, one for the two depthwise readers, two transposed, one as a matrix.
+    EXPECT_EQ(engine.stats().packs_built, passes ? 5u : 4u);
   }
 }
 
