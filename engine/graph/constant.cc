@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/base/check.h"
-#include "engine/tensor/spell_out.h"
 
 namespace tandem::graph {
 
@@ -29,22 +29,22 @@ Hash128 HashTensor(const TensorView& view) {
   return hash;
 }
 
-Hash128 HashBroadcast(const TensorView& view, const Shape& shape) {
-  HashStream stream(HashHeader(view.dtype(), shape).low);
-  EmitBroadcast(view, shape, [&stream](std::span<const std::byte> bytes) { stream.Update(bytes); });
+Hash128 HashStrided(const StridedTensor& tensor) {
+  HashStream stream(HashHeader(tensor.dtype, tensor.shape).low);
+  EmitBytes(tensor, [&stream](std::span<const std::byte> bytes) { stream.Update(bytes); });
   return stream.Finish();
 }
 
-size_t Constant::held_bytes() const {
+size_t Constant::spelled_bytes() const {
   const std::lock_guard lock(mutex_);
-  return held_.view().byte_size() + (spelled_.valid() ? spelled_.view().byte_size() : 0);
+  return spelled_.valid() ? spelled_.view().byte_size() : 0;
 }
 
 const Tensor& Constant::tensor() const {
-  if (!is_view()) return held_;
+  if (!is_view()) return held();
   const std::lock_guard lock(mutex_);
   if (!spelled_.valid()) {
-    StatusOr<Tensor> spelled = tandem::SpellOut(held_.view(), shape_);
+    StatusOr<Tensor> spelled = tandem::SpellOut(strided_);
     CHECK(spelled.ok(), "{}", Message(spelled.status()));
     spelled_ = *std::move(spelled);
   }
@@ -52,27 +52,38 @@ const Tensor& Constant::tensor() const {
 }
 
 StatusOr<Tensor> Constant::SpellOut() const {
-  if (!is_view()) return held_;
+  if (!is_view()) return held();
   {
     const std::lock_guard lock(mutex_);
     if (spelled_.valid()) return spelled_;
   }
-  return tandem::SpellOut(held_.view(), shape_);
+  return tandem::SpellOut(strided_);
 }
 
 ConstantRef ConstantStore::Intern(Tensor tensor) {
   const Hash128 hash = HashTensor(tensor.view());
-  Shape shape = tensor.shape();
-  return Intern(std::move(tensor), std::move(shape), hash);
+  return Intern(StridedTensor::Of(std::move(tensor)), hash);
 }
 
-ConstantRef ConstantStore::InternView(Tensor tensor, Shape shape) {
-  if (tensor.elements() == shape.elements()) return Intern(tensor.Reshaped(std::move(shape)));
-  const Hash128 hash = HashBroadcast(tensor.view(), shape);
-  return Intern(std::move(tensor), std::move(shape), hash);
+ConstantRef ConstantStore::InternView(StridedTensor tensor) {
+  if (tensor.dense()) return Intern(tensor.held.Reshaped(tensor.shape));
+  const Hash128 hash = HashStrided(tensor);
+  return Intern(std::move(tensor), hash);
 }
 
-ConstantRef ConstantStore::Intern(Tensor held, Shape shape, const Hash128& hash) {
+StatusOr<ConstantRef> ConstantStore::WrittenOut(const ConstantRef& constant) {
+  if (!constant->is_view()) return constant;
+  ASSIGN_OR_RETURN(Tensor tensor, constant->SpellOut());
+  auto made = std::make_shared<const Constant>(std::move(tensor), constant->hash());
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<const Constant>& entry = constants_[constant->hash()];
+  ConstantRef known = entry.lock();
+  if (known != nullptr && !known->is_view()) return known;
+  entry = made;
+  return made;
+}
+
+ConstantRef ConstantStore::Intern(StridedTensor tensor, const Hash128& hash) {
   const std::lock_guard lock(mutex_);
   // Entries whose constant has died are dropped when their number passes the living.
   if (constants_.size() >= 64 && (constants_.size() & (constants_.size() - 1)) == 0) {
@@ -80,7 +91,7 @@ ConstantRef ConstantStore::Intern(Tensor held, Shape shape, const Hash128& hash)
   }
   std::weak_ptr<const Constant>& entry = constants_[hash];
   if (ConstantRef known = entry.lock()) return known;
-  auto made = std::make_shared<const Constant>(std::move(held), std::move(shape), hash);
+  auto made = std::make_shared<const Constant>(std::move(tensor), hash);
   entry = made;
   return made;
 }
@@ -88,11 +99,15 @@ ConstantRef ConstantStore::Intern(Tensor held, Shape shape, const Hash128& hash)
 ConstantStore::Stats ConstantStore::stats() const {
   const std::lock_guard lock(mutex_);
   Stats stats;
+  absl::flat_hash_set<const void*> counted;
   for (const auto& [hash, entry] : constants_) {
     const ConstantRef constant = entry.lock();
     if (constant == nullptr) continue;
     ++stats.constants;
-    stats.bytes += constant->held_bytes();
+    stats.bytes += constant->spelled_bytes();
+    // A weight and its transpose are the same memory.
+    const TensorView& held = constant->held().view();
+    if (counted.insert(held.raw()).second) stats.bytes += held.byte_size();
   }
   return stats;
 }

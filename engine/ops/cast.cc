@@ -196,6 +196,17 @@ class Cast final : public Operator {
         kernels::RowKernel{FindCast(from, to), {}}, std::vector<RowOperand>{{0, Tensor()}});
   }
 
+  // A 16-bit weight is widened by who packs it.
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                      const Shape&) const override {
+    if (to_ != DType::kFloat || !IsHalf(inputs[0]->dtype())) return std::nullopt;
+    return inputs[0]->strided().Widened();
+  }
+
+  ConstantUse UseOfConstant(int, DType dtype) const override {
+    return to_ == DType::kFloat && IsHalf(dtype) ? ConstantUse::kViewed : ConstantUse::kNative;
+  }
+
   Traits traits() const override {
     return {.elementwise = true,
             .in_place = to_ != DType::kString && to_ != DType::kUndefined,
@@ -217,6 +228,8 @@ class Cast final : public Operator {
     if (reader.opset() >= 19) reader.Ignore("saturate");
     if (reader.opset() >= 24) reader.Ignore("round_mode");
   }
+
+  static bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
 
   // An integer vector keeps its symbols when no number is cut.
   static bool KeepsContent(DType to, const graph::DimVector& content) {

@@ -46,8 +46,9 @@ class ConstantOfShape final : public Operator {
     return absl::OkStatus();
   }
 
-  std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef>) const override {
-    return value_;
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef>,
+                                      const Shape& shape) const override {
+    return StridedTensor::Of(value_.Reshaped({})).BroadcastTo(shape);
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {

@@ -89,6 +89,10 @@ class Conv final : public Operator {
 
   Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
 
+  ConstantUse UseOfConstant(int port, DType dtype) const override {
+    return port == kW && dtype == DType::kFloat ? ConstantUse::kPacked : ConstantUse::kNative;
+  }
+
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const Shape& w = shapes.inputs[kConvW];
     return ConvCost({shapes.inputs[kConvX], w, shapes.outputs[0]}, w.Product(1, w.rank()), dtype);

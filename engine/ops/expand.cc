@@ -29,8 +29,9 @@ class Expand final : public Operator {
     return absl::OkStatus();
   }
 
-  std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef> inputs) const override {
-    return inputs[0]->held();
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                      const Shape& shape) const override {
+    return inputs[0]->strided().BroadcastTo(shape);
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {

@@ -33,8 +33,14 @@ class Gemm final : public Operator {
 
   Status Infer(InferContext& context) const override;
 
+  std::optional<graph::Patch> Lower(const graph::Graph& graph, graph::NodeId id) const override;
+
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     return BindProduct(options_, context);
+  }
+
+  ConstantUse UseOfConstant(int port, DType dtype) const override {
+    return port == kB && dtype == DType::kFloat ? ConstantUse::kPacked : ConstantUse::kNative;
   }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
@@ -66,6 +72,52 @@ class Gemm final : public Operator {
 
   ProductOptions options_;
 };
+
+// `node` in terms of a node that makes one of its inputs.
+graph::Node MakerOfInput(const graph::Node& node, std::string op_type,
+                         std::vector<graph::ValueId> inputs, graph::ValueId output) {
+  graph::Node maker;
+  maker.name = node.name;
+  maker.origin = node.origin;
+  maker.op_type = std::move(op_type);
+  maker.opset = node.opset;
+  maker.inputs = std::move(inputs);
+  maker.outputs = {output};
+  return maker;
+}
+
+// A constant A is transposed, and a constant C multiplied by beta, by nodes that fold.
+std::optional<graph::Patch> Gemm::Lower(const graph::Graph& graph, graph::NodeId id) const {
+  graph::Node node = graph.node(id);
+  const auto is_weight = [&](int port) {
+    const graph::Value& value = graph.value(node.inputs[static_cast<size_t>(port)]);
+    return value.constant != nullptr && !value.is_input;
+  };
+  const bool transposes = options_.trans_a && is_weight(kA);
+  const bool scales = options_.beta != 1 && options_.c_port == kC && is_weight(kC) &&
+                      graph.value(node.inputs[kC]).type.dtype == DType::kFloat;
+  if (!transposes && !scales) return std::nullopt;
+  graph::Patch patch(graph);
+  node.op = nullptr;
+  if (transposes) {
+    const graph::ValueId a = patch.NewValue(graph.value(node.inputs[kA]).name, {});
+    patch.AddNode(MakerOfInput(node, "Transpose", {node.inputs[kA]}, a));
+    node.inputs[kA] = a;
+    node.attributes.erase("transA");
+  }
+  if (scales) {
+    const Tensor beta = Tensor::Scalar(options_.beta);
+    const graph::ValueId factor = patch.NewConstant(
+        "beta", std::make_shared<const graph::Constant>(beta, graph::HashTensor(beta.view())));
+    const graph::ValueId c = patch.NewValue(graph.value(node.inputs[kC]).name, {});
+    patch.AddNode(MakerOfInput(node, "Mul", {node.inputs[kC], factor}, c));
+    node.inputs[kC] = c;
+    node.attributes.erase("beta");
+  }
+  patch.AddNode(std::move(node));
+  patch.RemoveNode(id);
+  return patch;
+}
 
 Status Gemm::CheckDTypes(const InferContext& context) const {
   const DType dtype = context.input(kA).dtype;

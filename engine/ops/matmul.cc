@@ -22,6 +22,10 @@ class MatMul final : public Operator {
     return BindProduct({}, context);
   }
 
+  ConstantUse UseOfConstant(int port, DType dtype) const override {
+    return port == kB && dtype == DType::kFloat ? ConstantUse::kPacked : ConstantUse::kNative;
+  }
+
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const ProductExtents e = ResolveProduct({}, shapes.inputs[kA], shapes.inputs[kB]);
     const auto outputs = static_cast<double>(shapes.outputs[0].elements());

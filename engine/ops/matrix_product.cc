@@ -34,6 +34,23 @@ kernels::MatrixView ViewOfB(const ProductOptions& options, const ProductExtents&
   return {data, extents.n, 1};
 }
 
+// Matrix `index` of a constant B that is a view.
+kernels::MatrixView ViewOfB(const ProductOptions& options, const ProductExtents& extents,
+                            const StridedTensor& b, int64_t index) {
+  const float* data = b.held.data<float>();
+  if (extents.vector_b) return {data, b.strides[0], 0};
+  const size_t rank = b.strides.size();
+  for (size_t axis = rank - 2; axis-- > 0;) {
+    const int64_t extent = b.shape[static_cast<int>(axis)];
+    data += index % extent * b.strides[axis];
+    index /= extent;
+  }
+  const int64_t rows = b.strides[rank - 2];
+  const int64_t columns = b.strides[rank - 1];
+  return options.trans_b ? kernels::MatrixView{data, columns, rows}
+                         : kernels::MatrixView{data, rows, columns};
+}
+
 // What is the same in every float32 product of a step.
 struct FloatStep {
   ProductOptions options;
@@ -308,6 +325,14 @@ PackSpec SpecOf(const FloatStep& step, const Shape& b) {
     for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
       const float* b_data = native.data<float>() + i * extents.k * extents.n;
       kernels::PackB(isa, {extents.k, extents.n, ViewOfB(options, extents, b_data), options.alpha},
+                     out + i * floats, SequentialParallel());
+    }
+  };
+  spec.fill_strided = [extents, floats, options = step.options, isa = step.isa](
+                          const StridedTensor& view, std::span<std::byte> packed) {
+    auto* out = reinterpret_cast<float*>(packed.data());
+    for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
+      kernels::PackB(isa, {extents.k, extents.n, ViewOfB(options, extents, view, i), options.alpha},
                      out + i * floats, SequentialParallel());
     }
   };

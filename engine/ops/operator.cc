@@ -13,10 +13,15 @@ StatusOr<std::unique_ptr<Step>> Operator::Bind(BindContext& context) const {
 }
 
 // One element that repeats does so under any shape.
-std::optional<Tensor> Operator::RepeatedBy(std::span<const graph::ConstantRef> inputs) const {
+std::optional<StridedTensor> Operator::ViewOf(std::span<const graph::ConstantRef> inputs,
+                                              const Shape& shape) const {
   if (!traits().view || inputs.empty() || inputs[0] == nullptr) return std::nullopt;
   const bool one_element = inputs[0]->is_view() && inputs[0]->held().elements() == 1;
-  return one_element ? std::optional(inputs[0]->held()) : std::nullopt;
+  if (!one_element) return std::nullopt;
+  StridedTensor element = inputs[0]->strided();
+  element.shape = {};
+  element.strides.clear();
+  return element.BroadcastTo(shape);
 }
 
 Decision Operator::TryFuseEpilogue(const EpilogueRequest&) const {

@@ -66,6 +66,9 @@ struct PackSpec {
   size_t bytes = 0;
   // Writes the packed form of `native` to exactly `bytes` bytes.
   std::function<void(const TensorView& native, std::span<std::byte> packed)> fill;
+  // The same from a view in strides of its own, of the dtype of what it holds. Where this is not
+  // set, views are written out for `fill`, which takes the weight's size while it runs.
+  std::function<void(const StridedTensor& view, std::span<std::byte> packed)> fill_strided;
 };
 
 // What an operator may ask while it chooses its kernel.
@@ -169,6 +172,12 @@ struct BatchAnswer {
   static BatchAnswer All(const BatchQuery& query, std::optional<int> axis);
 };
 
+enum class ConstantUse : uint8_t {
+  kNative,  // as it lies in memory
+  kPacked,  // by packing only: a view of a weight serves as well as a copy
+  kViewed,  // output 0 is a view of it (Operator::ViewOf)
+};
+
 class Operator : public graph::NodeOp {
  public:
   // Output dtypes and extents. InvalidArgument says what came and what is expected; the caller adds
@@ -185,9 +194,13 @@ class Operator : public graph::NodeOp {
     return std::nullopt;
   }
 
-  // For a node whose inputs are all constant: the tensor that output 0 repeats, that is, which
-  // broadcasts to its shape. Nothing for operators that compute. Omitted inputs are null.
-  virtual std::optional<Tensor> RepeatedBy(std::span<const graph::ConstantRef> inputs) const;
+  // For a node whose inputs are all constant: the memory of which output 0, of this shape, is a
+  // view. Nothing for operators that compute. Omitted inputs are null.
+  virtual std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                              const Shape& shape) const;
+
+  // How a constant of this dtype at input `port` is read.
+  virtual ConstantUse UseOfConstant(int /*port*/, DType) const { return ConstantUse::kNative; }
 
   // Chooses a kernel. Unimplemented says which dtype or form has none. Operators that always lower
   // and those that are views are never bound.

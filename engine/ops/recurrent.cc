@@ -197,6 +197,11 @@ class RecurrentOp final : public Operator {
     return BindRecurrent(options_, context);
   }
 
+  ConstantUse UseOfConstant(int port, DType dtype) const override {
+    const bool packs = (port == Ports::kW || port == Ports::kR) && dtype == DType::kFloat;
+    return packs ? ConstantUse::kPacked : ConstantUse::kNative;
+  }
+
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     // Every step reads all of R, but for a large batch the arithmetic counts.
     const Shape& x = shapes.inputs[Ports::kX];

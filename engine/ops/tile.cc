@@ -42,6 +42,16 @@ class Tile final : public Operator {
     return absl::OkStatus();
   }
 
+  // A broadcast, where only axes of one element are repeated.
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                      const Shape& shape) const override {
+    const Shape& own = inputs[0]->shape();
+    for (int axis = 0; axis < own.rank(); ++axis) {
+      if (own[axis] != 1 && own[axis] != shape[axis]) return std::nullopt;
+    }
+    return inputs[0]->strided().BroadcastTo(shape);
+  }
+
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     return MakeMoveStep(
         context, "move.tile", [](StepContext& run, std::span<const MutableTensorView> outputs) {

@@ -48,6 +48,13 @@ class Transpose final : public Operator {
     return absl::OkStatus();
   }
 
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                      const Shape& shape) const override {
+    return inputs[0]->strided().Permuted(OrderFor(shape.rank()));
+  }
+
+  ConstantUse UseOfConstant(int, DType) const override { return ConstantUse::kViewed; }
+
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     const Transpose self = *this;
     return MakeMoveStep(context, "move.transpose",

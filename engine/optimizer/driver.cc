@@ -97,6 +97,7 @@ class Driver {
   Status Sweep(Entry& entry);
   Status Visit(const Pass& pass, graph::NodeId anchor, int& changes);
   Status Commit(const graph::Patch& patch);
+  Status VerifyChanges();
   void MeasureDepths();
   void MeasureDepth(graph::NodeId id);
   void Infer(graph::NodeId id);
@@ -104,6 +105,9 @@ class Driver {
   graph::Graph& graph_;
   PassContext context_;
   int64_t commits_ = 0;
+  // Commits made when the graph was last verified, and its depths measured.
+  int64_t verified_at_ = -1;
+  int64_t measured_at_ = -1;
   std::vector<ops::ValueFacts> facts_;  // of the values the running sweep has inferred
 };
 
@@ -142,16 +146,16 @@ StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
     report.passes.push_back(entry.report);
     std::ranges::move(entry.declines, std::back_inserter(report.declines));
   }
-  report.folded_nodes = context_.ledger_.folds();
   report.folded = context_.ledger_.total();
   return report;
 }
 
 Status Driver::Sweep(Entry& entry) {
   const auto start = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(Annotate(graph::Verify(graph_), "before"));
+  RETURN_IF_ERROR(Annotate(VerifyChanges(), "before"));
   context_.pass_ = entry.pass->name;
   context_.declines_.clear();
+  context_.postponed_.clear();
   MeasureDepths();
   facts_.clear();
   int changes = 0;
@@ -165,13 +169,20 @@ Status Driver::Sweep(Entry& entry) {
     graph_.RemoveDeadNodes();
     graph_.ReleaseUnreadConstants();
   }
-  RETURN_IF_ERROR(Annotate(graph::Verify(graph_), "after"));
+  RETURN_IF_ERROR(Annotate(VerifyChanges(), "after"));
   entry.declines = std::move(context_.declines_);
   // A sweep that changed the graph may find more to do in what it made.
   entry.swept_at = changes > 0 ? -1 : commits_;
   entry.report.changes += changes;
   entry.report.time += std::chrono::steady_clock::now() - start;
   return absl::OkStatus();
+}
+
+// A pass sees the graph as const: without a commit it is as it was when it was verified.
+Status Driver::VerifyChanges() {
+  if (verified_at_ == commits_) return absl::OkStatus();
+  verified_at_ = commits_;
+  return graph::Verify(graph_);
 }
 
 Status Driver::Visit(const Pass& pass, graph::NodeId anchor, int& changes) {
@@ -207,6 +218,8 @@ Status Driver::Commit(const graph::Patch& patch) {
 }
 
 void Driver::MeasureDepths() {
+  if (measured_at_ == commits_) return;
+  measured_at_ = commits_;
   context_.depths_.assign(static_cast<size_t>(graph_.node_limit()), 0);
   for (const graph::NodeId id : graph_.order()) MeasureDepth(id);
 }

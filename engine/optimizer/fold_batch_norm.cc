@@ -110,13 +110,13 @@ StatusOr<Folded> Fold(const Match& match) {
 
 FoldCost CostOf(const graph::Graph& graph, const Match& match) {
   const graph::Node& conv = graph.node(match.conv);
-  FoldCost cost;
+  FoldCost cost{.nodes = 1};
   const graph::Constant& weight = *match.weight;
   cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
   cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
   const graph::Value& source = graph.value(conv.inputs[1]);
   if (source.uses.size() == 1 && !source.is_input) cost.freed_bytes = weight.held_bytes();
-  cost.elements = 2 * weight.elements();
+  cost.elements = weight.elements();
   return cost;
 }
 

@@ -24,6 +24,7 @@ FoldBudget FoldLedger::Rest() const {
   rest.model_growth_share = 0;
   rest.model_growth_bytes = Difference(ModelGrowth(), growth);
   rest.live_bytes = Difference(budget_.live_bytes, growth);
+  rest.view_bytes = Difference(budget_.view_bytes, total_.view_bytes);
   rest.elements = budget_.elements - total_.elements;
   return rest;
 }
@@ -31,8 +32,13 @@ FoldBudget FoldLedger::Rest() const {
 ops::Decision FoldLedger::Check(const FoldCost& cost) const {
   const size_t one_fold = std::max(cost.freed_bytes, budget_.growth_bytes);
   if (cost.made_bytes > one_fold) {
-    return Over("makes more than it frees and more than one fold may", cost.made_bytes, one_fold,
-                "bytes");
+    ops::Decision decision = Over("makes more than it frees and more than one fold may",
+                                  cost.made_bytes, one_fold, "bytes");
+    if (cost.freed_bytes > 0) {
+      decision.numbers += fmt::format(", grows {:.1f}x", static_cast<double>(cost.made_bytes) /
+                                                             static_cast<double>(cost.freed_bytes));
+    }
+    return decision;
   }
   const size_t made = total_.made_bytes + cost.made_bytes;
   const size_t growth = Difference(made, total_.freed_bytes + cost.freed_bytes);
@@ -55,11 +61,6 @@ ops::Decision FoldLedger::Check(const FoldCost& cost) const {
                 static_cast<size_t>(budget_.elements), "elements");
   }
   return ops::Decision::Accept();
-}
-
-void FoldLedger::Charge(const FoldCost& cost) {
-  total_ += cost;
-  if (cost.made_bytes + cost.view_bytes > 0) ++folds_;
 }
 
 }  // namespace tandem::optimizer

@@ -17,10 +17,9 @@ class FoldLedger {
 
   // Whether the next fold may cost this much; a refusal names the limit and both numbers.
   ops::Decision Check(const FoldCost& cost) const;
-  void Charge(const FoldCost& cost);
+  void Charge(const FoldCost& cost) { total_ += cost; }
 
   const FoldCost& total() const { return total_; }
-  int folds() const { return folds_; }
   // What is left of the budget.
   FoldBudget Rest() const;
 
@@ -30,7 +29,6 @@ class FoldLedger {
   size_t ModelGrowth() const;  // allowed in all
 
   FoldCost total_;
-  int folds_ = 0;
 };
 
 }  // namespace tandem::optimizer

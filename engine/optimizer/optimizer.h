@@ -22,13 +22,15 @@ struct FoldCost {
   size_t freed_bytes = 0;    // of the constants that nobody reads afterwards
   size_t view_bytes = 0;     // of the views that it makes, were they written out
   size_t spelled_bytes = 0;  // of the views that it reads, written out for its time only
-  int64_t elements = 0;      // multiply-adds, or elements read and written if more
+  int64_t elements = 0;      // multiply-adds; or elements read, or written, if those are more
+  int nodes = 0;             // that are folded
 
   FoldCost& operator+=(const FoldCost& other) {
     made_bytes += other.made_bytes;
     freed_bytes += other.freed_bytes;
     view_bytes += other.view_bytes;
     elements += other.elements;
+    nodes += other.nodes;
     return *this;
   }
 };
@@ -37,7 +39,6 @@ struct OptimizeReport {
   std::vector<PassReport> passes;  // in pipeline order
   std::vector<Decline> declines;   // of the last sweep of each pass
   int rounds = 0;
-  int folded_nodes = 0;
   FoldCost folded;
 };
 
@@ -52,7 +53,8 @@ struct FoldBudget {
   // At no time are more bytes alive than before folding plus these.
   size_t live_bytes = size_t{64} << 20;
   // Constants that repeat a smaller one (ConstantOfShape, Expand) stay views of no bytes and cost
-  // none of the above; packed or read as they are they may take this much in all.
+  // none of the above; packed or read as they are they may take this much in all. Transposed
+  // weights that are only packed are views, too, and cost nothing at all.
   size_t view_bytes = size_t{4} << 30;
   // Elements of work of all folds together.
   int64_t elements = 100'000'000;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,10 @@ class PassContext {
   // Records why the pass leaves `node` as it is.
   void Refuse(const graph::Graph& graph, graph::NodeId node, std::string role, std::string rule,
               std::string numbers = {});
+  // Leaves a node that computes the same in every run to a later one that takes it along, and asks
+  // whether the running sweep has left it.
+  void Postpone(graph::NodeId node) { postponed_.insert(node); }
+  bool postponed(graph::NodeId node) const { return postponed_.contains(node); }
   // Records reasons that were found elsewhere.
   void Report(Decline decline) { declines_.push_back(std::move(decline)); }
   // The record of a body, or null.
@@ -70,6 +75,7 @@ class PassContext {
   FoldLedger ledger_;
   std::string_view pass_;
   std::vector<Decline> declines_;
+  std::set<graph::NodeId> postponed_;
   FoldCost cost_;
   std::vector<int> depths_;
   std::vector<ops::ValueFacts> inferred_;

@@ -49,7 +49,7 @@ class Builder {
     }
     if (!errors_.empty()) return AllErrors();
     for (size_t i = 0; i < graph_.outputs().size(); ++i) RETURN_IF_ERROR(AddOutput(i));
-    FinishValues();
+    RETURN_IF_ERROR(FinishValues());
     AddSchedule();
     return std::move(plan_);
   }
@@ -308,8 +308,9 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // Readers of every value; constants that only packs were made of are let go.
-  void FinishValues() {
+  // Readers of every value; constants that only packs were made of are let go, and views that are
+  // read as they are get bytes of their own.
+  Status FinishValues() {
     std::vector<bool> read_native(plan_->values.size(), false);
     for (size_t t = 0; t < plan_->tasks.size(); ++t) {
       const Task& task = plan_->tasks[t];
@@ -322,6 +323,8 @@ class Builder {
     for (size_t v = 0; v < plan_->values.size(); ++v) {
       PlanValue& value = plan_->values[v];
       if (!read_native[v] && !value.is_output) value.constant = nullptr;
+      if (value.constant == nullptr) continue;
+      ASSIGN_OR_RETURN(value.constant, constants_.WrittenOut(value.constant));
     }
     std::set<graph::ConstantRef> constants;
     CollectConstants(*plan_, constants);
@@ -329,6 +332,7 @@ class Builder {
       plan_->constant_bytes += constant->view().byte_size();
     }
     for (const ops::PackRef& pack : plan_->packs) plan_->pack_bytes += pack->buffer.size();
+    return absl::OkStatus();
   }
 
   static void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {

@@ -20,10 +20,15 @@ StatusOr<ops::PackRef> PackStore::Get(const graph::Constant& constant, const ops
   if (ops::PackRef known = Find(key)) return known;
   // Packing takes long: it runs without the lock. When two loads pack the same weight at the same
   // time, the first to finish is kept.
-  // What a view writes out goes as soon as it is packed.
-  ASSIGN_OR_RETURN(const Tensor native, constant.SpellOut());
   ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes));
-  spec.fill(native.view(), buffer.bytes());
+  const bool as_held = constant.dtype() == constant.held().dtype();
+  if (constant.is_view() && as_held && spec.fill_strided) {
+    spec.fill_strided(constant.strided(), buffer.bytes());
+  } else {
+    // What a view writes out goes as soon as it is packed.
+    ASSIGN_OR_RETURN(const Tensor native, constant.SpellOut());
+    spec.fill(native.view(), buffer.bytes());
+  }
   const std::string name =
       fmt::format("{} {} of {}", spec.kernel, spec.parameters, ToString(constant.hash()));
   auto pack = std::make_shared<const ops::Pack>(ops::Pack{name, std::move(buffer)});

@@ -52,7 +52,7 @@ TEST(FoldBatchNorm, TheNormalizationGoesIntoTheConvolution) {
     const PassOutcome result = OptimizeAndCompare(builder);
     ASSERT_EQ(result.graph.order().size(), 1u);
     EXPECT_EQ(result.graph.node(result.graph.order()[0]).origin, "conv + norm_a");
-    EXPECT_EQ(result.report.folded_nodes, 1);
+    EXPECT_EQ(result.report.folded.nodes, 1);
   }
 }
 

@@ -1,0 +1,43 @@
+// Tensors seen through strides: in another order of axes, repeating a smaller one, or widened.
+// Their bytes are written out only for who asks.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "absl/functional/function_ref.h"
+#include "engine/tensor/tensor.h"
+
+namespace tandem {
+
+// Element (i, j, ...) of `shape` is element i * strides[0] + j * strides[1] + ... of `held`. A
+// stride of 0 repeats. Unless it is dense, elements have whole bytes and are no strings.
+struct StridedTensor {
+  Tensor held;
+  Shape shape;
+  Dims strides;
+  DType dtype = DType::kUndefined;  // of `held`; or kFloat where that has kFloat16 or kBfloat16
+
+  // A tensor as it is.
+  static StridedTensor Of(Tensor tensor);
+  // ONNX "unidirectional broadcasting", which the caller has checked.
+  StridedTensor BroadcastTo(const Shape& wider) const;
+  // Axis i of the result is axis order[i].
+  StridedTensor Permuted(std::span<const int> order) const;
+  // Of kFloat16 or kBfloat16, as kFloat.
+  StridedTensor Widened() const;
+
+  // True when the elements are those of `held` in their order.
+  bool dense() const;
+  // True when there are more elements than are held.
+  bool repeats() const { return shape.elements() > held.elements(); }
+};
+
+// Calls `emit` with the bytes of the elements, in the order of `shape` and in pieces of any size.
+void EmitBytes(const StridedTensor& tensor,
+               absl::FunctionRef<void(std::span<const std::byte>)> emit);
+
+// The same as one tensor: `held` if it is dense, else one of its own.
+StatusOr<Tensor> SpellOut(const StridedTensor& tensor);
+
+}  // namespace tandem
