@@ -34,6 +34,12 @@ TensorView PartOf(const TensorView& view, Shape shape, int64_t first) {
   return {view.dtype(), std::move(shape), data + DTypeBytes(view.dtype(), first)};
 }
 
+// Zeros; strings are empty already.
+void Clear(const TensorView& view) {
+  if (view.dtype() == DType::kString) return;
+  std::memset(const_cast<void*>(view.raw()), 0, view.byte_size());
+}
+
 // Item `index` of a tensor with a batch.
 TensorView ItemOf(const TensorView& view, int64_t index) {
   Shape shape = Without(view.shape(), 0);
@@ -117,7 +123,14 @@ class ScanStep final : public Step {
   StatusOr<std::vector<Tensor>> RunStep(StepContext& context, const Sequence& sequence,
                                         const std::vector<Tensor>& states,
                                         const std::vector<Tensor>& results, int64_t step) const;
-  StatusOr<Tensor> AllSteps(const Sequence& sequence, size_t i, const ScanResult& one) const;
+  StatusOr<Tensor> AllSteps(StepContext& context, const Sequence& sequence, size_t i,
+                            const ScanResult& one) const;
+  Status JoinItem(StepContext& context, int64_t items, int64_t item,
+                  const std::vector<Tensor>& results, std::vector<Tensor>& all) const;
+  // A result of an item that runs no step has no shape of its own: it is all zeros.
+  bool HasNoShape(size_t i, int64_t length) const {
+    return length == 0 && i >= static_cast<size_t>(options_.states);
+  }
 
   ScanOptions options_;
   std::vector<ScanResult> no_step_;
@@ -180,6 +193,8 @@ StatusOr<Tensor> ScanStep::NoItems(const StepContext& context, int port) const {
 Status ScanStep::RunBatch(StepContext& context) const {
   const int64_t items = context.input(options_.input_port(0)).shape()[0];
   std::vector<Tensor> all = OutputMemory(context, 0, outputs());
+  std::vector<int64_t> ran;  // steps, by item
+  int64_t steps = 0;
   for (int64_t item = 0; item < items; ++item) {
     Sequence sequence;
     for (int i = 0; i < options_.states; ++i) {
@@ -194,13 +209,25 @@ Status ScanStep::RunBatch(StepContext& context) const {
     for (const Tensor& output : all) {
       sequence.memory.push_back(output.valid() ? Borrow(ItemOf(output.view(), item)) : Tensor());
     }
-    ASSIGN_OR_RETURN(const std::vector<Tensor> results, RunSequence(context, std::move(sequence)));
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].valid()) {
-        const Shape shape = With(results[i].shape(), 0, items);
-        ASSIGN_OR_RETURN(all[i], Tensor::Allocate(results[i].dtype(), shape));
-      }
-      Slices(all[i].view(), 0).Write(item, results[i], context.parallel());
+    steps = sequence.steps;
+    ran.push_back(sequence.length);
+    ASSIGN_OR_RETURN(std::vector<Tensor> results, RunSequence(context, std::move(sequence)));
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (HasNoShape(i, ran.back())) results[i] = Tensor();
+    }
+    RETURN_IF_ERROR(JoinItem(context, items, item, results, all));
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i >= static_cast<size_t>(options_.states) && items > 0 && !all[i].valid()) {
+      // No item ran a step.
+      const ScanResult& one = no_step_[i - static_cast<size_t>(options_.states)];
+      const int axis =
+          options_.outputs[i - static_cast<size_t>(options_.states)].AxisOf(one.shape.rank() + 1);
+      ASSIGN_OR_RETURN(all[i],
+                       Tensor::Allocate(one.dtype, With(With(one.shape, axis, steps), 0, items)));
+    }
+    for (size_t item = 0; item < ran.size(); ++item) {
+      if (HasNoShape(i, ran[item])) Clear(ItemOf(all[i].view(), static_cast<int64_t>(item)));
     }
   }
   for (int port = 0; port < outputs(); ++port) {
@@ -213,19 +240,38 @@ Status ScanStep::RunBatch(StepContext& context) const {
   return absl::OkStatus();
 }
 
+// Puts the results of one item, those that are tensors, to their place among those of all items.
+Status ScanStep::JoinItem(StepContext& context, int64_t items, int64_t item,
+                          const std::vector<Tensor>& results, std::vector<Tensor>& all) const {
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!results[i].valid()) continue;
+    if (!all[i].valid()) {
+      const Shape shape = With(results[i].shape(), 0, items);
+      RETURN_IF_ERROR(context.TakeBytes(DTypeBytes(results[i].dtype(), shape.elements())));
+      ASSIGN_OR_RETURN(all[i], Tensor::Allocate(results[i].dtype(), shape));
+      Clear(all[i].view());
+    }
+    const Shape expected = Without(all[i].shape(), 0);
+    if (results[i].shape() != expected) {
+      return InvalidArgument("output {} of item {} has shape {} where other items have {}", i, item,
+                             ToString(results[i].shape()), ToString(expected));
+    }
+    Slices(all[i].view(), 0).Write(item, results[i], context.parallel());
+  }
+  return absl::OkStatus();
+}
+
 // Memory for the results of all steps, of which `one` is a single one; 0 where none is run.
-StatusOr<Tensor> ScanStep::AllSteps(const Sequence& sequence, size_t i,
+StatusOr<Tensor> ScanStep::AllSteps(StepContext& context, const Sequence& sequence, size_t i,
                                     const ScanResult& one) const {
   const int axis = options_.outputs[i].AxisOf(one.shape.rank() + 1);
   const Shape shape = With(one.shape, axis, sequence.steps);
   Tensor all = sequence.memory[static_cast<size_t>(options_.result_port(i))];
   if (!all.valid() || all.shape() != shape) {
+    RETURN_IF_ERROR(context.TakeBytes(DTypeBytes(one.dtype, shape.elements())));
     ASSIGN_OR_RETURN(all, Tensor::Allocate(one.dtype, shape));
   }
-  if (sequence.length < sequence.steps && one.dtype != DType::kString) {
-    const std::span<std::byte> bytes = all.mutable_view().mutable_bytes();
-    std::fill(bytes.begin(), bytes.end(), std::byte{0});
-  }
+  if (sequence.length < sequence.steps) Clear(all.view());
   return all;
 }
 
@@ -279,7 +325,7 @@ StatusOr<std::vector<Tensor>> ScanStep::RunSequence(StepContext& context, Sequen
     for (size_t i = 0; i < results.size(); ++i) {
       const Tensor& one = made[states.size() + i];
       if (!results[i].valid()) {
-        ASSIGN_OR_RETURN(results[i], AllSteps(sequence, i, {one.dtype(), one.shape()}));
+        ASSIGN_OR_RETURN(results[i], AllSteps(context, sequence, i, {one.dtype(), one.shape()}));
       }
       const ScanTrack& track = options_.outputs[i];
       const int axis = track.AxisOf(one.shape().rank() + 1);
@@ -293,7 +339,7 @@ StatusOr<std::vector<Tensor>> ScanStep::RunSequence(StepContext& context, Sequen
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].valid()) continue;
-    ASSIGN_OR_RETURN(results[i], AllSteps(sequence, i, no_step_[i]));
+    ASSIGN_OR_RETURN(results[i], AllSteps(context, sequence, i, no_step_[i]));
   }
   std::ranges::move(results, std::back_inserter(states));
   return states;

@@ -124,7 +124,7 @@ PlanReport Report(const Plan& plan) {
   }
   report.passes = plan.optimized.passes;
   report.declines = plan.optimized.declines;
-  report.folded_nodes = plan.optimized.folded_nodes;
+  report.folded_nodes = plan.optimized.folded.nodes;
   report.folded_bytes = plan.optimized.folded.made_bytes;
   report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
   if (!report.joinable) report.not_joinable_reason = plan.batch.reason;

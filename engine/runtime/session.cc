@@ -76,11 +76,11 @@ Session::Session(const plan::Plan& plan, const SessionOptions& options, const Pa
   }
 }
 
-StatusOr<std::vector<Tensor>> Session::RunBody(Call call,
+StatusOr<std::vector<Tensor>> Session::RunBody(Call call, MemoryBudget budget,
                                                const std::function<bool()>& stopped) const {
   const Session& body = *bodies_.at(call.task)[static_cast<size_t>(call.body)];
-  ASSIGN_OR_RETURN(SessionResult result,
-                   body.RunWhole(call.inputs, std::move(call.memory), RunControl{stopped}));
+  ASSIGN_OR_RETURN(SessionResult result, body.RunWhole(call.inputs, std::move(call.memory),
+                                                       {budget, RunControl{stopped}}));
   return std::move(result.outputs);
 }
 
@@ -98,7 +98,9 @@ StatusOr<std::shared_ptr<const plan::ShapePlan>> Session::ShapePlanFor(
 StatusOr<SessionResult> Session::Run(std::span<const TensorView> inputs,
                                      const RunControl& control) const {
   const int64_t part = control.observe ? 0 : PartItems(inputs);
-  return part == 0 ? RunWhole(inputs, {}, control) : RunParts(inputs, part, control);
+  if (part > 0) return RunParts(inputs, part, control);
+  MemoryBudget budget(options_.max_run_bytes);
+  return RunWhole(inputs, {}, {budget, control});
 }
 
 StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
@@ -175,10 +177,10 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
   for (const int64_t rows_of_part : {part, parts == 0 ? part : count(parts - 1)}) {
     ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(FirstRows(inputs, rows_of_part)));
   }
-  if (HasDynamicOutput(*shape_plans[0])) return RunWhole(inputs, {}, control);
   MemoryBudget budget(options_.max_run_bytes);
-  RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, budget));
   const RunState state{budget, control};
+  if (HasDynamicOutput(*shape_plans[0])) return RunWhole(inputs, {}, state);
+  RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, budget));
   SessionResult result;
   for (const plan::ValueIndex output : plan_.outputs) {
     const auto v = static_cast<size_t>(output);
@@ -209,11 +211,9 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
 }
 
 StatusOr<SessionResult> Session::RunWhole(std::span<const TensorView> inputs,
-                                          std::vector<Tensor> memory,
-                                          const RunControl& control) const {
+                                          std::vector<Tensor> memory, const RunState& state) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<const plan::ShapePlan> shape_plan, ShapePlanFor(inputs));
-  MemoryBudget budget(options_.max_run_bytes);
-  RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, budget));
+  RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, state.budget));
   memory.resize(plan_.outputs.size());
   SessionResult result;
   for (size_t i = 0; i < plan_.outputs.size(); ++i) {
@@ -228,8 +228,7 @@ StatusOr<SessionResult> Session::RunWhole(std::span<const TensorView> inputs,
     }
     ASSIGN_OR_RETURN(result.outputs.back(), Tensor::Allocate(dtype, place.shape));
   }
-  ASSIGN_OR_RETURN(result.task_runs,
-                   RunPlan(*shape_plan, inputs, result.outputs, {budget, control}));
+  ASSIGN_OR_RETURN(result.task_runs, RunPlan(*shape_plan, inputs, result.outputs, state));
   return result;
 }
 

@@ -86,8 +86,8 @@ class Session final : private BodyRunner {
   };
   // One run of everything. Outputs that fit a tensor of `memory`, by output, are written there.
   StatusOr<SessionResult> RunWhole(std::span<const TensorView> inputs, std::vector<Tensor> memory,
-                                   const RunControl& control) const;
-  StatusOr<std::vector<Tensor>> RunBody(Call call,
+                                   const RunState& state) const;
+  StatusOr<std::vector<Tensor>> RunBody(Call call, MemoryBudget budget,
                                         const std::function<bool()>& stopped) const override;
   StatusOr<SessionResult> RunParts(std::span<const TensorView> inputs, int64_t part,
                                    const RunControl& control) const;

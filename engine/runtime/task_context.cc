@@ -16,7 +16,7 @@ StatusOr<std::vector<Tensor>> TaskContext::RunBody(int index, std::span<const Te
     call.inputs.push_back(values_.view(task_.inputs[port]));
   }
   call.memory = std::move(memory);
-  return scope_.bodies.RunBody(std::move(call), scope_.stopped);
+  return scope_.bodies.RunBody(std::move(call), values_.budget().Left(), scope_.stopped);
 }
 
 size_t TaskContext::CapturesOf(int body) const {

@@ -102,7 +102,7 @@ class BodyRunner {
     std::vector<Tensor> memory;      // by output: may be written into, where dtype and shape fit
   };
   // Outputs of the body; none lies in the memory of an input.
-  virtual StatusOr<std::vector<Tensor>> RunBody(Call call,
+  virtual StatusOr<std::vector<Tensor>> RunBody(Call call, MemoryBudget budget,
                                                 const std::function<bool()>& stopped) const = 0;
 };
 

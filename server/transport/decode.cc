@@ -65,6 +65,7 @@ Status CheckRawRule(const ModelInferRequest& request) {
 }
 
 std::string ExpectedText(const Port& port, const ServedModel& model) {
+  if (!port.rank_known) return fmt::format("{} of any shape", WireName(port.dtype));
   graph::DimVector dims = port.dims;
   if (model.max_batch_size > 0 && !dims.empty()) dims[0] = graph::Dim();
   return fmt::format("{} {}", WireName(port.dtype), ShapeText(dims));
@@ -75,7 +76,7 @@ StatusOr<Shape> CheckShape(const InputTensor& input, const Port& port, const Ser
   const std::span<const int64_t> dims(input.shape().data(),
                                       static_cast<size_t>(input.shape_size()));
   const std::string expected = ExpectedText(port, model);
-  if (dims.size() != port.dims.size()) {
+  if (port.rank_known && dims.size() != port.dims.size()) {
     return InvalidArgument("shape {} of rank {} came; {} of rank {} was expected", ShapeText(dims),
                            dims.size(), expected, port.dims.size());
   }
@@ -84,7 +85,7 @@ StatusOr<Shape> CheckShape(const InputTensor& input, const Port& port, const Ser
       return InvalidArgument("shape {} came, with extent {} on axis {}; {} was expected",
                              ShapeText(dims), dims[axis], axis, expected);
     }
-    if (axis == 0 && model.max_batch_size > 0) continue;
+    if (!port.rank_known || (axis == 0 && model.max_batch_size > 0)) continue;
     if (port.dims[axis].is_number() && port.dims[axis].number() != dims[axis]) {
       return InvalidArgument("shape {} came; {} was expected", ShapeText(dims), expected);
     }

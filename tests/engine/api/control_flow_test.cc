@@ -639,6 +639,55 @@ TEST(Scan, OpsetEightWithoutItemsOrWithOutputsThatNobodyWants) {
   }
 }
 
+// Extents are symbols: an item without steps has results of no shape of its own.
+TEST(Scan, OpsetEightGivesZerosForAnItemWithoutSteps) {
+  ModelBuilder body;
+  body.Input("s", DType::kFloat, {Dim()}).Input("v", DType::kFloat, {Dim()});
+  body.Node("Add", {"s", "v"}, {"s2"}).Node("Identity", {"s2"}, {"r"}).Output("s2").Output("r");
+  ModelBuilder model(8);
+  model.Input("n", DType::kInt64, {Dim()}).Input("zero", DType::kFloat, {Dim(), Dim()});
+  model.Input("x", DType::kFloat, {Dim(), Dim(), Dim()});
+  model.Node("Scan", {"n", "zero", "x"}, {"sum", "all"}, {{"num_scan_inputs", int64_t{1}}})
+      .Body("body", body)
+      .Output("sum")
+      .Output("all");
+  const Tensor zero = Tensor::Of<float>({2, 2}, {0, 1, 2, 3});
+  const Tensor x = Tensor::Of<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto run = [&](std::initializer_list<int64_t> lengths) {
+    return RunModel(model, {{"n", Tensor::Of<int64_t>({2}, lengths)}, {"zero", zero}, {"x", x}});
+  };
+  for (int repeat = 0; repeat < 10; ++repeat) {  // whatever memory holds before
+    const auto second = run({0, 2});
+    EXPECT_TRUE(Close(second[0], Tensor::Of<float>({2, 2}, {0, 1, 14, 17}), Exact()));
+    EXPECT_TRUE(
+        Close(second[1], Tensor::Of<float>({2, 2, 2}, {0, 0, 0, 0, 7, 9, 14, 17}), Exact()));
+    const auto first = run({1, 0});
+    EXPECT_TRUE(Close(first[0], Tensor::Of<float>({2, 2}, {1, 3, 2, 3}), Exact()));
+    EXPECT_TRUE(Close(first[1], Tensor::Of<float>({2, 2, 2}, {1, 3, 0, 0, 0, 0, 0, 0}), Exact()));
+  }
+  EXPECT_TRUE(Close(run({0, 0})[0], zero, Exact()));
+}
+
+TEST(Scan, OpsetEightNeedsResultsOfOneShapeFromAllItems) {
+  ModelBuilder body;  // as many elements as v says
+  body.Input("s", DType::kFloat, {Dim()}).Input("v", DType::kInt64, {1});
+  body.Node("Expand", {"s", "v"}, {"r"}).Node("Identity", {"s"}, {"t"}).Output("t").Output("r");
+  ModelBuilder model(8);
+  model.Input("zero", DType::kFloat, {Dim(), Dim()}).Input("x", DType::kInt64, {Dim(), Dim(), 1});
+  model.Node("Scan", {"", "zero", "x"}, {"sum", "all"}, {{"num_scan_inputs", int64_t{1}}}, "scan")
+      .Body("body", body)
+      .Output("sum")
+      .Output("all");
+  const Tensor zero = Tensor::Of<float>({2, 1}, {0, 0});
+  const auto error = [&](int64_t first, int64_t second) {
+    return RunError(model,
+                    {{"zero", zero}, {"x", Tensor::Of<int64_t>({2, 1, 1}, {first, second})}});
+  };
+  EXPECT_THAT(error(5, 1),
+              HasSubstr("output 1 of item 1 has shape [1,1] where other items have [1,5]"));
+  EXPECT_THAT(error(1, 5), HasSubstr("has shape [1,5] where other items have [1,1]"));
+}
+
 TEST(Scan, WhatIsWrongIsSaidAtLoadOrNamesTheNode) {
   const auto error = [](const graph::Attributes& attributes) {
     return LoadError(ScanModel(ScanBody(), attributes, {Dim::Symbol("T"), 2}));
