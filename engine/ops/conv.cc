@@ -90,7 +90,7 @@ class Conv final : public Operator {
   Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
 
   ConstantUse UseOfConstant(int port, DType dtype) const override {
-    return port == kConvW && dtype == DType::kFloat ? ConstantUse::kPacked : ConstantUse::kNative;
+    return UseOfConvConstant(port, dtype);
   }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {

@@ -46,4 +46,9 @@ class ConvForm {
 StatusOr<std::unique_ptr<Step>> BindConv(std::shared_ptr<const ConvForm> form,
                                          BindContext& context);
 
+// float32 weights are packed.
+inline ConstantUse UseOfConvConstant(int port, DType dtype) {
+  return port == kConvW && dtype == DType::kFloat ? ConstantUse::kPacked : ConstantUse::kNative;
+}
+
 }  // namespace tandem::ops

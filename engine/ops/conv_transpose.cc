@@ -196,6 +196,10 @@ class ConvTranspose final : public Operator {
 
   Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
 
+  ConstantUse UseOfConstant(int port, DType dtype) const override {
+    return UseOfConvConstant(port, dtype);
+  }
+
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const Shape& x = shapes.inputs[kConvX];
     const Shape& w = shapes.inputs[kConvW];
