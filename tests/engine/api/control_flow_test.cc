@@ -448,6 +448,31 @@ TEST(Loop, ResultsThatPileUpEndAtTheLimitOfARun) {
   EXPECT_EQ(y.status().code(), absl::StatusCode::kResourceExhausted) << y.status();
 }
 
+// A body's run counts on top of what the runs around it have taken.
+TEST(Loop, BodiesShareTheLimitOfTheirRun) {
+  ModelBuilder body = LoopBody({"a"});  // repeats x, and lets it go
+  body.Node("Expand", {"x", "extents"}, {"copies"});
+  body.Node("ReduceSum", {"copies"}, {"sum"}, {{"keepdims", int64_t{0}}});
+  body.Node("Add", {"a", "sum"}, {"s"}).Output("go").Output("s").Output("s");
+  const auto status = [&](size_t limit) {
+    EngineOptions options;
+    options.threads = 1;
+    options.max_run_bytes = limit;
+    const Engine engine(options);
+    ModelBuilder model = LoopModel(body, {"M", "c", "x"}, {"last", "all"});
+    model.Initializer("extents", Integers({1000, 16}))
+        .Node("Expand", {"x", "extents"}, {"outer"})
+        .Output("outer");
+    const auto loaded = Load(model, engine);
+    return loaded == nullptr ? absl::UnknownError("")
+                             : loaded->Run(LoopInputs(3, RandomFloats({16}, 1))).status();
+  };
+  constexpr size_t kCopies = 1000 * 16 * sizeof(float);
+  EXPECT_TRUE(status(3 * kCopies).ok()) << status(3 * kCopies);
+  const Status refused = status(kCopies + kCopies / 2);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+}
+
 TEST(Loop, ARunSeesNothingOfAnother) {
   const Engine engine(EngineOptions{.threads = 4});
   const auto model = Load(LoopModel(Summing(), {"M", "c", "x"}, {"last", "all"}), engine);

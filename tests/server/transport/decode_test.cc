@@ -63,6 +63,23 @@ StatusOr<InferRequest> Decode(const ModelInferRequest& request, ServedModelRef m
   return DecodeInferRequest(std::make_shared<const ModelInferRequest>(request), std::move(model));
 }
 
+// An input whose file gives it no shape.
+ServedModelRef AnyShape() {
+  ModelInfo info = EchoInfo({{"", DType::kFloat}}, {});
+  for (Port& port : info.inputs) port.rank_known = false;
+  return MakeServed("m", std::move(info), 0);
+}
+
+TEST(Decode, AnInputOfAnyShapeTakesEveryShape) {
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{}, {6}, {2, 3}}) {
+    const size_t count = shape.empty() ? 1 : 6;
+    const auto request = Decode(RawRequest("FP32", shape, Floats(count)), AnyShape());
+    EXPECT_TRUE(request.ok()) << request.status();
+  }
+  const auto negative = Decode(RawRequest("FP32", {-1}, Floats(1)), AnyShape());
+  EXPECT_THAT(negative.status().message(), HasSubstr("FP32 of any shape was expected"));
+}
+
 // A change to a good request, and what the error must say.
 struct BadRow {
   std::string what;
