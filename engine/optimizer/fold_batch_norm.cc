@@ -108,14 +108,22 @@ StatusOr<Folded> Fold(const Match& match) {
   return folded;
 }
 
-FoldCost CostOf(const graph::Graph& graph, const Match& match) {
+// Bytes of the constant at `port` that go with its only reader.
+size_t FreedBytes(const graph::Graph& graph, const graph::Node& node, size_t port) {
+  if (port >= node.inputs.size() || node.inputs[port] == graph::kNoValue) return 0;
+  const graph::Value& value = graph.value(node.inputs[port]);
+  const bool freed = value.constant != nullptr && value.uses.size() == 1 && !value.is_input;
+  return freed ? value.constant->held_bytes() : 0;
+}
+
+FoldCost CostOf(const graph::Graph& graph, const graph::Node& norm, const Match& match) {
   const graph::Node& conv = graph.node(match.conv);
   FoldCost cost{.nodes = 1};
   const graph::Constant& weight = *match.weight;
   cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
   cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
-  const graph::Value& source = graph.value(conv.inputs[1]);
-  if (source.uses.size() == 1 && !source.is_input) cost.freed_bytes = weight.held_bytes();
+  for (const size_t port : {1, 2}) cost.freed_bytes += FreedBytes(graph, conv, port);
+  for (const size_t port : {1, 2, 3, 4}) cost.freed_bytes += FreedBytes(graph, norm, port);
   cost.elements = weight.elements();
   return cost;
 }
@@ -161,7 +169,7 @@ std::optional<graph::Patch> FoldBatchNorm(const graph::Graph& graph, graph::Node
     context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), *reason);
     return std::nullopt;
   }
-  const FoldCost cost = CostOf(graph, match);
+  const FoldCost cost = CostOf(graph, norm, match);
   const ops::Decision decision = context.ledger().Check(cost);
   if (!decision.accepted) {
     context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), decision.rule,

@@ -133,8 +133,21 @@ TEST(FoldBatchNorm, TheBudgetOfFoldingHolds) {
     EXPECT_EQ(result.unchanged, below == 1);
     if (below == 0) continue;
     ASSERT_EQ(result.report.declines.size(), 1u);
-    EXPECT_EQ(result.report.declines[0].numbers, "560 > 559 bytes");
+    EXPECT_EQ(result.report.declines[0].numbers, "560 > 559 bytes, grows 7.0x");
   }
+}
+
+// A new bias is made for the parameters that go, however small the growth that is left.
+TEST(FoldBatchNorm, TheParametersThatGoMakeRoomForTheBias) {
+  Builder builder;
+  builder.Node("Conv", {"x", "W"}, {"h"});
+  builder.Norm("a", "h", "y");
+  builder.Output("y");
+  OptimizeOptions options;
+  options.fold.growth_bytes = 0;
+  options.fold.model_growth_share = 0;
+  options.fold.model_growth_bytes = 0;
+  EXPECT_EQ(OptimizeAndCompare(builder, options).graph.order().size(), 1u);
 }
 
 }  // namespace
