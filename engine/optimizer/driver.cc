@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "engine/base/check.h"
 #include "engine/graph/verify.h"
 #include "engine/ops/registry.h"
 #include "engine/optimizer/pass.h"
+#include "engine/optimizer/rewrite.h"
 
 namespace tandem::optimizer {
 
@@ -101,6 +103,8 @@ class Driver {
   void MeasureDepths();
   void MeasureDepth(graph::NodeId id);
   void Infer(graph::NodeId id);
+  ops::ValueFacts FactsOfInput(graph::ValueId id) const;
+  void Remember(graph::ValueId id, const ops::ValueFacts& inferred);
 
   graph::Graph& graph_;
   PassContext context_;
@@ -108,7 +112,8 @@ class Driver {
   // Commits made when the graph was last verified, and its depths measured.
   int64_t verified_at_ = -1;
   int64_t measured_at_ = -1;
-  std::vector<ops::ValueFacts> facts_;  // of the values the running sweep has inferred
+  // Of the values of which the running sweep has inferred more than the graph says.
+  absl::flat_hash_map<graph::ValueId, ops::ValueFacts> facts_;
 };
 
 StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
@@ -234,40 +239,50 @@ void Driver::MeasureDepth(graph::NodeId id) {
   context_.depths_[static_cast<size_t>(id)] = depth + 1;
 }
 
+ops::ValueFacts Driver::FactsOfInput(graph::ValueId id) const {
+  const graph::Value& value = graph_.value(id);
+  if (value.constant == nullptr) {
+    const auto found = facts_.find(id);
+    if (found != facts_.end()) return found->second;
+  }
+  ops::ValueFacts facts = ops::FactsOf(value);
+  if (value.is_input && context_.options_.overridable_inputs) {
+    facts.value.reset();
+    facts.content.reset();
+  }
+  return facts;
+}
+
 // Infers the anchor from what the sweep has inferred of its inputs, so that the content of shape
 // arithmetic travels along.
 void Driver::Infer(graph::NodeId id) {
   const graph::Node& node = graph_.node(id);
   context_.inferred_.clear();
-  facts_.resize(static_cast<size_t>(graph_.value_limit()));
-  std::vector<const ops::ValueFacts*> inputs;
-  for (const graph::ValueId input : node.inputs) {
-    if (input == graph::kNoValue) {
-      inputs.push_back(nullptr);
-      continue;
-    }
-    ops::ValueFacts& facts = facts_[static_cast<size_t>(input)];
-    const graph::Value& value = graph_.value(input);
-    if (facts.dtype == DType::kUndefined || (value.constant != nullptr && !facts.value)) {
-      facts = ops::FactsOf(value);
-      if (value.is_input && context_.options_.overridable_inputs) {
-        facts.value.reset();
-        facts.content.reset();
-      }
-    }
-    inputs.push_back(&facts);
+  absl::InlinedVector<ops::ValueFacts, 4> facts(node.inputs.size());
+  std::vector<const ops::ValueFacts*> inputs(node.inputs.size());
+  for (size_t port = 0; port < node.inputs.size(); ++port) {
+    if (node.inputs[port] == graph::kNoValue) continue;
+    facts[port] = FactsOfInput(node.inputs[port]);
+    inputs[port] = &facts[port];
   }
   ops::InferContext context(node, std::move(inputs));
   if (!ops::OpOf(node).Infer(context).ok()) return;
   context_.inferred_ = std::move(context.results());
   for (size_t port = 0; port < node.outputs.size(); ++port) {
     const graph::ValueId output = node.outputs[port];
-    if (output == graph::kNoValue) continue;
-    ops::ValueFacts& facts = facts_[static_cast<size_t>(output)];
-    facts = context_.inferred_[port];
-    // What the file declares stands in where inference finds nothing.
-    if (!facts.dims) facts.dims = graph_.value(output).type.dims;
+    if (output != graph::kNoValue) Remember(output, context_.inferred_[port]);
   }
+}
+
+// Keeps what the graph does not say of the value by itself.
+void Driver::Remember(graph::ValueId id, const ops::ValueFacts& inferred) {
+  const graph::ValueType& type = graph_.value(id).type;
+  const bool same_dims = !inferred.dims || (type.dims && SameDims(*inferred.dims, *type.dims));
+  if (inferred.dtype == type.dtype && same_dims && !inferred.value && !inferred.content) return;
+  ops::ValueFacts& facts = facts_[id];
+  facts = inferred;
+  // What the file declares stands in where inference finds nothing.
+  if (!facts.dims) facts.dims = type.dims;
 }
 
 StatusOr<OptimizeReport> RunPasses(std::span<const Pass> passes, graph::Graph& graph,
