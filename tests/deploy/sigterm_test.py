@@ -56,8 +56,10 @@ class SigtermTest(unittest.TestCase):
         gone = threading.Event()
 
         def send(mine, pause_seconds):
-            stub = digits.pb_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(
-                daemon.address(), options=[("grpc.use_local_subchannel_pool", 1)]))
+            channel = grpc.insecure_channel(
+                daemon.address(), options=[("grpc.use_local_subchannel_pool", 1)])
+            grpc.channel_ready_future(channel).result(30)  # a busy machine may refuse at first
+            stub = digits.pb_grpc.GRPCInferenceServiceStub(channel)
             digits.infer(stub, images[:4])
             flowing.wait()
             while not gone.is_set():
