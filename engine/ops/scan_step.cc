@@ -36,7 +36,7 @@ TensorView PartOf(const TensorView& view, Shape shape, int64_t first) {
 
 // Zeros; strings are empty already.
 void Clear(const TensorView& view) {
-  if (view.dtype() == DType::kString) return;
+  if (view.dtype() == DType::kString || view.elements() == 0) return;
   std::memset(const_cast<void*>(view.raw()), 0, view.byte_size());
 }
 
