@@ -5,6 +5,7 @@
 #include "engine/model.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
+#include "engine/onnx/input_layouts.h"
 #include "engine/ops/registry.h"
 #include "engine/optimizer/optimizer.h"
 #include "engine/plan/plan.h"
@@ -75,15 +76,16 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
   }
 
   StatusOr<std::shared_ptr<const Model>> Compile(StatusOr<onnx_import::ImportedModel> imported,
-                                                 const std::function<bool()>& stopped) {
+                                                 const LoadOptions& load) {
     RETURN_IF_ERROR(imported.status());
-    RETURN_IF_ERROR(CheckStopped(stopped));
+    RETURN_IF_ERROR(CheckStopped(load.stopped));
+    RETURN_IF_ERROR(onnx_import::ApplyInputLayouts(load.input_layouts, imported->graph));
     ASSIGN_OR_RETURN(onnx_import::ImportedModel model, Resolve(std::move(imported)));
     graph::Graph& graph = model.graph;
     // Ports are described as the file has them, before passes replace values.
     ModelInfo info = DescribePorts(graph, model.producer);
     ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph));
-    RETURN_IF_ERROR(CheckStopped(stopped));
+    RETURN_IF_ERROR(CheckStopped(load.stopped));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
     if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
@@ -110,12 +112,13 @@ Engine::Engine(EngineOptions options) : impl_(std::make_shared<Impl>(std::move(o
 Engine::~Engine() = default;
 
 StatusOr<std::shared_ptr<const Model>> Engine::Load(const std::string& path,
-                                                    const std::function<bool()>& stopped) const {
-  return impl_->Compile(onnx_import::ImportFile(path, {}, impl_->constants_), stopped);
+                                                    const LoadOptions& options) const {
+  return impl_->Compile(onnx_import::ImportFile(path, {}, impl_->constants_), options);
 }
 
-StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes) const {
-  return impl_->Compile(onnx_import::ImportBytes(bytes, {}, impl_->constants_), {});
+StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes,
+                                                         const LoadOptions& options) const {
+  return impl_->Compile(onnx_import::ImportBytes(bytes, {}, impl_->constants_), options);
 }
 
 StatusOr<std::string> Engine::Export(const std::string& path) const { return impl_->Export(path); }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,14 @@ struct EngineOptions {
   // Bytes one run may take for its arena, its outputs and what it allocates where sizes depend on
   // data; ResourceExhausted names both numbers beyond it. 0: no limit.
   size_t max_run_bytes = 0;
+};
+
+struct LoadOptions {
+  // Asked between stages; true ends the load with Cancelled.
+  std::function<bool()> stopped;
+  // Inputs by name that requests hand over in this layout: kChannelsLast makes an input that the
+  // file declares as N C H W one of N H W C. InvalidArgument where the model has no such image.
+  std::map<std::string, Layout> input_layouts;
 };
 
 // An input or output of a model.
@@ -163,12 +172,12 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Loads an ONNX file; external data is read from its directory only. Errors name node, operator,
-  // attribute and what is supported; all reasons are listed. `stopped` is asked between stages and
-  // ends the load with Cancelled.
+  // attribute and what is supported; all reasons are listed.
   StatusOr<std::shared_ptr<const Model>> Load(const std::string& path,
-                                              const std::function<bool()>& stopped = {}) const;
+                                              const LoadOptions& options = {}) const;
   // Loads a serialized ModelProto without external data.
-  StatusOr<std::shared_ptr<const Model>> LoadBytes(std::string_view bytes) const;
+  StatusOr<std::shared_ptr<const Model>> LoadBytes(std::string_view bytes,
+                                                   const LoadOptions& options = {}) const;
 
   // The model of an ONNX file after all passes, as a serialized ModelProto. Unimplemented names the
   // nodes that ONNX has no form for.

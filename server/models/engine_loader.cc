@@ -21,7 +21,7 @@ Repository::Repository(RepositoryOptions options, const Engine& engine, Metrics&
     : Repository(
           std::move(options),
           [&engine](const std::string& path, const std::function<bool()>& stopped) {
-            return engine.Load(path, stopped);
+            return engine.Load(path, {.stopped = stopped, .input_layouts = {}});
           },
           kSteadyClock, metrics) {
   metrics.SetEngineSampler([&engine] { return Sample(engine); });
