@@ -2,50 +2,18 @@
 // that what the machine does meanwhile hits both. Prints medians and their ratio, and how far the
 // answers are apart.
 //
-//   bench_engines [--threads=1] [--batch=1] [--iterations=30] MODEL...
+//   bench_engines [--threads 1] [--batch 1] [--iterations 30] MODEL...
 #include <onnxruntime_cxx_api.h>
 
-#include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 
 #include "cli/model_inputs.h"
-#include "engine/engine.h"
+#include "loadtest/measure.h"
 
 namespace tandem::loadtest {
 namespace {
-
-struct Arguments {
-  int threads = 1;
-  int batch = 1;
-  int iterations = 30;
-  std::vector<std::string> models;
-};
-
-StatusOr<Arguments> ParseArguments(std::span<char* const> given) {
-  Arguments arguments;
-  const std::pair<std::string_view, int*> flags[] = {{"--threads=", &arguments.threads},
-                                                     {"--batch=", &arguments.batch},
-                                                     {"--iterations=", &arguments.iterations}};
-  for (const std::string_view text : given) {
-    const auto flag = std::ranges::find_if(
-        flags, [&](const auto& candidate) { return text.starts_with(candidate.first); });
-    if (flag == std::end(flags)) {
-      arguments.models.emplace_back(text);
-      continue;
-    }
-    const std::string_view number = text.substr(flag->first.size());
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), *flag->second);
-    if (error != std::errc() || end != number.data() + number.size() || *flag->second < 1) {
-      return InvalidArgument("{} is not a number above 0", text);
-    }
-  }
-  if (arguments.models.empty()) return InvalidArgument("no model is given");
-  return arguments;
-}
 
 // ONNX Runtime on one model with float inputs and outputs.
 class Peer {
@@ -92,18 +60,6 @@ class Peer {
   std::vector<std::string> outputs_;
 };
 
-StatusOr<std::vector<NamedTensor>> MakeInputs(const Model& model, int batch) {
-  ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes,
-                   cli::InputShapes(model.info(), {.batch = batch}));
-  std::vector<NamedTensor> inputs;
-  for (const auto& [name, shape] : shapes) {
-    ASSIGN_OR_RETURN(Tensor tensor, cli::MadeUp(DType::kFloat, shape));
-    inputs.push_back({name, std::move(tensor)});
-  }
-  RETURN_IF_ERROR(model.Validate(inputs));
-  return inputs;
-}
-
 double Difference(std::span<const float> ours, std::span<const float> theirs) {
   if (ours.size() != theirs.size()) return INFINITY;
   double scale = 0;
@@ -114,24 +70,6 @@ double Difference(std::span<const float> ours, std::span<const float> theirs) {
   }
   return scale > 0 ? difference / scale : difference;
 }
-
-class Stopwatch {
- public:
-  template <typename Body>
-  void Time(const Body& body) {
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-    times_.push_back(time.count());
-  }
-  double median() {
-    std::ranges::sort(times_);
-    return times_[times_.size() / 2];
-  }
-
- private:
-  std::vector<double> times_;
-};
 
 Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
                const Arguments& arguments) {
@@ -155,32 +93,35 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
   return absl::OkStatus();
 }
 
-Status Run(std::span<char* const> given) {
-  ASSIGN_OR_RETURN(const Arguments arguments, ParseArguments(given));
-  EngineOptions options;
-  options.threads = arguments.threads;
-  const Engine engine(options);
+// The number of models that could not be compared.
+int Run(const Arguments& arguments) {
+  const Engine engine(EngineOptions{.threads = arguments.threads});
   Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "bench_engines");
   fmt::print("{} threads, batch {}, medians of {} runs in ms; ratio below 1: Tandem is faster\n",
              arguments.threads, arguments.batch, arguments.iterations);
   fmt::print("{:24} {:>10} {:>10} {:>8} {:>10}\n", "model", "Tandem", "ONNX R.", "ratio", "apart");
+  int failures = 0;
   for (const std::string& path : arguments.models) {
     const Status compared = Compare(engine, env, path, arguments);
-    if (!compared.ok()) fmt::print("{:24} {}\n", path, Message(compared));
+    if (compared.ok()) continue;
+    ++failures;
+    fmt::print("{:24} {}\n", path, Message(compared));
   }
-  return absl::OkStatus();
+  return failures;
 }
 
 }  // namespace
 }  // namespace tandem::loadtest
 
 int main(int argc, char** argv) {
+  CLI::App app("Tandem beside ONNX Runtime");
+  tandem::loadtest::Arguments arguments;
+  tandem::loadtest::AddOptions(app, arguments);
+  CLI11_PARSE(app, argc, argv);
   try {
-    const tandem::Status status = tandem::loadtest::Run({argv + 1, argv + argc});
-    if (status.ok()) return 0;
-    fmt::print(stderr, "bench_engines: {}\n", tandem::Message(status));
+    return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_engines: {}\n", e.what());
+    return 1;
   }
-  return 1;
 }

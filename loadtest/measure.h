@@ -1,0 +1,49 @@
+// What the benchmarks of whole models share: their command line, made-up inputs and medians.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace tandem::loadtest {
+
+struct Arguments {
+  int threads = 1;
+  int batch = 1;
+  int iterations = 30;
+  std::vector<std::string> models;
+};
+
+// Declares `[--threads N] [--batch N] [--iterations N] MODEL...`, which parsing puts into
+// `arguments`.
+void AddOptions(CLI::App& app, Arguments& arguments);
+
+// Float inputs of the model with `batch` items.
+StatusOr<std::vector<NamedTensor>> MakeInputs(const Model& model, int batch);
+
+// Wall times of one of the things that are measured in turns.
+class Stopwatch {
+ public:
+  template <typename Body>
+  void Time(const Body& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    times_.push_back(time.count());
+  }
+
+  // In milliseconds; there must be one.
+  double median() {
+    std::ranges::sort(times_);
+    return times_[times_.size() / 2];
+  }
+
+ private:
+  std::vector<double> times_;
+};
+
+}  // namespace tandem::loadtest
