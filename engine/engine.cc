@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/base/memory.h"
 #include "engine/model.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
@@ -113,7 +114,11 @@ Engine::~Engine() = default;
 
 StatusOr<std::shared_ptr<const Model>> Engine::Load(const std::string& path,
                                                     const LoadOptions& options) const {
-  return impl_->Compile(onnx_import::ImportFile(path, {}, impl_->constants_), options);
+  StatusOr<std::shared_ptr<const Model>> model =
+      impl_->Compile(onnx_import::ImportFile(path, {}, impl_->constants_), options);
+  // The file's messages and the graph took about as much as the model holds.
+  ReleaseFreedMemory();
+  return model;
 }
 
 StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes,

@@ -1,5 +1,7 @@
 #include "engine/base/memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -44,5 +46,7 @@ uint64_t AvailableMemory(const std::string& root) {
   }
   return bytes == kUntold ? 0 : bytes;
 }
+
+void ReleaseFreedMemory() { malloc_trim(0); }
 
 }  // namespace tandem

@@ -11,4 +11,8 @@ namespace tandem {
 // tests.
 uint64_t AvailableMemory(const std::string& root = "");
 
+// Gives back to the system what this process has freed but its allocator keeps: much after the
+// loading of a model. Takes milliseconds.
+void ReleaseFreedMemory();
+
 }  // namespace tandem

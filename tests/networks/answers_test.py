@@ -1,12 +1,10 @@
 """Whole networks: `tandem run` and the daemon give the answers of the framework that made them, with
 the same bits at any number of threads and in any batch.
 
-usage: networks_test.py TANDEM FOLDER [unittest arguments]
+usage: answers_test.py TANDEM FOLDER [unittest arguments]
 FOLDER holds NAME.onnx, NAME.in.npy (a batch of 2) and NAME.out.npy for each network.
 """
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ import numpy
 
 import grpc_service_pb2 as pb
 import grpc_service_pb2_grpc
+from model_repository import add_model
 from tandem_process import TandemProcess
 
 TANDEM = sys.argv.pop(1)
@@ -66,12 +65,7 @@ class NetworksTest(unittest.TestCase):
 
     def test_the_daemon_gives_the_same_bits(self):
         for name in NETWORKS:
-            version = self.root / "models" / name / "1"
-            version.mkdir(parents=True)
-            try:
-                os.link(FOLDER / f"{name}.onnx", version / "model.onnx")
-            except OSError:  # another file system
-                shutil.copy(FOLDER / f"{name}.onnx", version / "model.onnx")
+            add_model(self.root / "models", name, FOLDER / f"{name}.onnx")
         server = TandemProcess([TANDEM], self.root / "models", "--threads=2")
         self.addCleanup(server.stop)
         server.await_line("ready", DEADLINE_SECONDS)
