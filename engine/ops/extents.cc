@@ -49,28 +49,27 @@ graph::Dim Quotient(std::span<const graph::Dim> numerators,
   return symbols.empty() ? quotient : quotient * graph::Dim::Symbol(symbols[0]);
 }
 
-std::optional<int> MapReshapedAxis(const graph::DimVector& in, const graph::DimVector& out,
-                                   int axis) {
-  const graph::Dim& extent = in[static_cast<size_t>(axis)];
-  if (!extent.is_symbol()) return std::nullopt;
-  const std::span<const graph::Dim> before(in.data(), static_cast<size_t>(axis));
-  for (size_t o = 0; o < out.size(); ++o) {
-    if (!out[o].SameAs(extent)) continue;
-    if (Quotient(before, {out.data(), o}).SameAs(1)) return static_cast<int>(o);
-  }
-  return std::nullopt;
-}
-
 BatchAnswer BatchOfReshape(const BatchQuery& query) {
   const std::optional<int> batch = query.axes[0];
   if (!batch) return BatchAnswer::Decline("its shape carries the batch");
-  const ValueFacts& in = *query.inputs[0];
-  const ValueFacts& out = *query.outputs[0];
-  if (!in.dims || !out.dims) return BatchAnswer::Decline("a rank is unknown");
-  const std::optional<int> axis = MapReshapedAxis(*in.dims, *out.dims, *batch);
-  if (axis) return BatchAnswer::All(query, axis);
-  return BatchAnswer::Decline(fmt::format("batch axis {} of {} is no axis of {}", *batch,
-                                          graph::ToString(*in.dims), graph::ToString(*out.dims)));
+  if (!query.inputs[0]->dims || !query.outputs[0]->dims) {
+    return BatchAnswer::Decline("a rank is unknown");
+  }
+  const graph::DimVector& in = *query.inputs[0]->dims;
+  const graph::DimVector& out = *query.outputs[0]->dims;
+  graph::DimVector before(in.begin(), in.begin() + *batch);
+  before.push_back(query.rounds);
+  for (size_t axis = 0; axis < out.size(); ++axis) {
+    if (!out[axis].is_symbol() || out[axis].symbol() != query.items.symbol()) continue;
+    const graph::Dim rounds = Quotient(before, {out.data(), axis});
+    if (!rounds.is_number() || rounds.number() < 1) break;
+    if (out[axis].coefficient() % rounds.number() != 0) break;
+    BatchAnswer answer = BatchAnswer::All(query, static_cast<int>(axis));
+    answer.rounds = rounds.number();
+    return answer;
+  }
+  return BatchAnswer::Decline(fmt::format("the items on axis {} of {} are on no axis of {}", *batch,
+                                          graph::ToString(in), graph::ToString(out)));
 }
 
 BatchAnswer BatchOfRepeated(const BatchQuery& query) {
@@ -82,7 +81,7 @@ BatchAnswer BatchOfRepeated(const BatchQuery& query) {
     if (extent.is_unknown()) {
       return BatchAnswer::Decline(fmt::format("extent {} of its shape is unknown", axis));
     }
-    if (!batch && extent.SameAs(query.items)) batch = axis;
+    if (!batch && extent.is_symbol() && extent.symbol() == query.items.symbol()) batch = axis;
   }
   return BatchAnswer::All(query, batch);
 }

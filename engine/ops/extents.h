@@ -23,16 +23,13 @@ StatusOr<std::vector<int>> ResolveAxes(std::span<const int64_t> axes, int rank,
 graph::Dim Quotient(std::span<const graph::Dim> numerators,
                     std::span<const graph::Dim> denominators);
 
-// The axis of `out` that is axis `axis` of `in` under a reshape: the same symbol with as many
-// elements before it. Nothing when the axis is merged, cut or a literal number.
-std::optional<int> MapReshapedAxis(const graph::DimVector& in, const graph::DimVector& out,
-                                   int axis);
-
-// Batch answer of an operator that keeps the order of elements: MapReshapedAxis for input 0.
+// The batch rule of an operator that keeps the order of elements: the axis of the result that has
+// the items, by its symbol. What stands before the items becomes axes before or rounds, what stands
+// behind them axes behind or more elements of each item.
 BatchAnswer BatchOfReshape(const BatchQuery& query);
 
 // The batch rule of an output that repeats what all items share: the axis that has the number of
-// items, or none.
+// items, or a multiple of it, or none.
 BatchAnswer BatchOfRepeated(const BatchQuery& query);
 
 // Sets the content of an int64 or int32 output of rank <= 1 whose dtype and dims were set; sets

@@ -33,7 +33,8 @@ BatchAnswer Operator::Batch(const BatchQuery& query) const {
 }
 
 BatchAnswer BatchAnswer::All(const BatchQuery& query, std::optional<int> axis) {
-  return {std::nullopt, std::vector<std::optional<int>>(query.node.outputs.size(), axis)};
+  return {std::nullopt, std::vector<std::optional<int>>(query.node.outputs.size(), axis),
+          query.rounds};
 }
 
 const Operator& OpOf(const graph::Node& node) {

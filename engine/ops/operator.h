@@ -155,20 +155,24 @@ struct Decision {
 };
 
 // Batch axes of a node (design: "Batch-axis legality"): per input the axis that carries the batch,
-// or nothing for a value shared by all items.
+// or nothing for a value shared by all items. Its extent is rounds * N * n for N items: the items
+// stand on it one behind the other, each as n elements, and that again for each round. All inputs
+// that carry the batch agree on these numbers.
 struct BatchQuery {
   const graph::Node& node;
-  const graph::Dim& items;  // the extent of the batch
+  const graph::Dim& items;  // the extent of the batch at the model's inputs
   std::span<const std::optional<int>> axes;
   std::span<const ValueFacts* const> inputs;   // null where omitted
   std::span<const ValueFacts* const> outputs;  // null where omitted
+  int64_t rounds = 1;
 };
 struct BatchAnswer {
   std::optional<std::string> declined;      // the reason
   std::vector<std::optional<int>> outputs;  // by output port
+  int64_t rounds = 1;                       // of all outputs
 
   static BatchAnswer Decline(std::string reason) { return {std::move(reason), {}}; }
-  // Every output carries the batch on `axis`.
+  // Every output carries the batch on `axis`, with the rounds of the inputs.
   static BatchAnswer All(const BatchQuery& query, std::optional<int> axis);
 };
 

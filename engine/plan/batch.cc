@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/ops/extents.h"
 #include "engine/ops/operator.h"
 
 namespace tandem::plan {
@@ -47,11 +48,13 @@ class Walk {
       : graph_(graph),
         items_(items),
         axes_(static_cast<size_t>(graph.value_limit())),
+        rounds_(axes_.size(), 1),
         counts_(axes_.size()) {}
 
   // The reason why the batch ends at this value, or nothing.
-  std::optional<std::string> Carry(graph::ValueId id, std::optional<int> axis) {
+  std::optional<std::string> Carry(graph::ValueId id, std::optional<int> axis, int64_t rounds = 1) {
     axes_[static_cast<size_t>(id)] = axis;
+    rounds_[static_cast<size_t>(id)] = rounds;
     const graph::Value& value = graph_.value(id);
     if (!axis || !value.type.dims) return std::nullopt;
     for (size_t i = 0; i < value.type.dims->size(); ++i) {
@@ -77,11 +80,16 @@ class Walk {
     if (inputs.counted) {
       return fmt::format("'{}' depends on the number of items", graph_.value(*inputs.counted).name);
     }
-    ops::BatchAnswer answer = Ask(node, inputs.batched || inputs.shape_counted);
+    if (inputs.different) {
+      return fmt::format("'{}' and '{}' hold the items in different ways",
+                         graph_.value(*inputs.batched).name, graph_.value(*inputs.different).name);
+    }
+    const ops::BatchAnswer answer = Ask(node, inputs);
     if (answer.declined) return answer.declined;
     for (size_t port = 0; port < node.outputs.size(); ++port) {
       if (node.outputs[port] == graph::kNoValue) continue;
-      if (auto reason = Carry(node.outputs[port], answer.outputs[port])) return reason;
+      const auto reason = Carry(node.outputs[port], answer.outputs[port], answer.rounds);
+      if (reason) return reason;
     }
     return std::nullopt;
   }
@@ -90,9 +98,10 @@ class Walk {
 
  private:
   struct Inputs {
-    bool batched = false;
-    std::optional<graph::ValueId> counted;  // one computed from the number of items
-    bool shape_counted = false;             // the same, of an input that is only a shape
+    std::optional<graph::ValueId> batched;    // the first one that carries the batch
+    std::optional<graph::ValueId> different;  // one that carries it in another way
+    std::optional<graph::ValueId> counted;    // one computed from the number of items
+    bool shape_counted = false;               // the same, of an input that is only a shape
   };
 
   Inputs InputsOf(const graph::Node& node) const {
@@ -100,7 +109,10 @@ class Walk {
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       const graph::ValueId id = node.inputs[port];
       if (id == graph::kNoValue) continue;
-      inputs.batched |= axes_[static_cast<size_t>(id)].has_value();
+      if (axes_[static_cast<size_t>(id)]) {
+        if (!inputs.batched) inputs.batched = id;
+        if (!SameItems(*inputs.batched, id)) inputs.different = id;
+      }
       if (!counts_[static_cast<size_t>(id)]) continue;
       if (ops::OpOf(node).ReadsShape(static_cast<int>(port))) {
         inputs.shape_counted = true;
@@ -111,6 +123,17 @@ class Walk {
     return inputs;
   }
 
+  // False where the items stand on the axes of both in different ways.
+  bool SameItems(graph::ValueId a, graph::ValueId b) const {
+    const auto extent = [this](graph::ValueId id) -> graph::Dim {
+      const graph::ValueType& type = graph_.value(id).type;
+      return type.dims ? (*type.dims)[static_cast<size_t>(*axes_[static_cast<size_t>(id)])]
+                       : graph::Dim();
+    };
+    return rounds_[static_cast<size_t>(a)] == rounds_[static_cast<size_t>(b)] &&
+           ops::MayEqual(extent(a), extent(b));
+  }
+
   void Count(const graph::Node& node, bool counts) {
     for (const graph::ValueId id : node.outputs) {
       if (id != graph::kNoValue) counts_[static_cast<size_t>(id)] = counts;
@@ -118,7 +141,7 @@ class Walk {
   }
 
   // The batch axes of the node's outputs; none when nothing of it `depends` on the items.
-  ops::BatchAnswer Ask(const graph::Node& node, bool depends) const {
+  ops::BatchAnswer Ask(const graph::Node& node, const Inputs& kinds) const {
     std::vector<std::optional<int>> inputs;
     std::vector<ops::ValueFacts> facts;
     facts.reserve(node.inputs.size() + node.outputs.size());
@@ -134,13 +157,16 @@ class Walk {
       input_facts.push_back(fact(id));
     }
     for (const graph::ValueId id : node.outputs) output_facts.push_back(fact(id));
-    const ops::BatchQuery query{node, items_, inputs, input_facts, output_facts};
-    return depends ? ops::OpOf(node).Batch(query) : ops::BatchAnswer::All(query, std::nullopt);
+    const int64_t rounds = kinds.batched ? rounds_[static_cast<size_t>(*kinds.batched)] : 1;
+    const ops::BatchQuery query{node, items_, inputs, input_facts, output_facts, rounds};
+    return kinds.batched || kinds.shape_counted ? ops::OpOf(node).Batch(query)
+                                                : ops::BatchAnswer::All(query, std::nullopt);
   }
 
   const graph::Graph& graph_;
   const graph::Dim items_;
   std::vector<std::optional<int>> axes_;
+  std::vector<int64_t> rounds_;  // as ops::BatchQuery::rounds, of values with an axis
   std::vector<bool> counts_;
 };
 

@@ -191,6 +191,41 @@ TEST(BatchedViews, AnItemOfShiftedWindowsHasItsBitsInAnyBatch) {
   }
 }
 
+// Attention over 5 positions with 3 heads of 4, positions first: heads lie beside the items on one
+// axis, and the last product sees all items once for each position.
+std::string HeadsBesideItems() {
+  const graph::Attributes swap = {{"perm", Ints{1, 0, 2}}};
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 5, 12})
+      .Initializer("heads", IntVector({5, -1, 4}))
+      .Initializer("rows", IntVector({-1, 12}))
+      .Initializer("positions", IntVector({5, -1, 12}))
+      .Initializer("w", RandomFloats({12, 12}, 4))
+      .Initializer("b", RandomFloats({12}, 5))
+      .Node("Transpose", {"x"}, {"t"}, swap);
+  for (int64_t i = 0; const std::string name : {"q", "k", "v"}) {
+    const Ints perm = name == "k" ? Ints{1, 2, 0} : Ints{1, 0, 2};
+    builder.Initializer("w" + name, RandomFloats({12, 12}, ++i))
+        .Node("MatMul", {"t", "w" + name}, {name + "0"})
+        .Node("Reshape", {name + "0", "heads"}, {name + "1"})
+        .Node("Transpose", {name + "1"}, {name}, {{"perm", perm}});
+  }
+  return builder.Node("MatMul", {"q", "k"}, {"scores"})
+      .Node("Softmax", {"scores"}, {"p"}, {{"axis", int64_t{-1}}})
+      .Node("MatMul", {"p", "v"}, {"o"})
+      .Node("Transpose", {"o"}, {"o1"}, swap)
+      .Node("Reshape", {"o1", "rows"}, {"o2"})
+      .Node("Gemm", {"o2", "w", "b"}, {"o3"})
+      .Node("Reshape", {"o3", "positions"}, {"o4"})
+      .Node("Transpose", {"o4"}, {"y"}, swap)
+      .Output("y", DType::kFloat, {kN, 5, 12})
+      .Serialize();
+}
+
+TEST(BatchedViews, HeadsMayLieBesideTheItems) {
+  for (const int64_t items : {1, 2, 3, 8}) ExpectItemsAlone(HeadsBesideItems(), items);
+}
+
 // x [N,4,6]; `mix` ends in y of the same shape.
 std::string Mixing(const std::function<void(ModelBuilder&)>& mix) {
   ModelBuilder builder(17);

@@ -226,8 +226,11 @@ TEST(ConstantOfShape, AHugeShapeIsRefusedAndNotMadeByInference) {
             std::string::npos);
 }
 
-TEST(BatchOfViews, OneToOneAxesAreKeptAndLiteralsDecline) {
+TEST(BatchOfViews, ItemsAreFoundByTheirSymbolAndLiteralsDecline) {
   const Dim n = Dim::Symbol("N");
+  // The axis of the items and how often they come round there.
+  using Place = std::pair<int, int64_t>;
+  const Place none = {-1, 0};
   const auto batch = [&](const std::string& op, graph::DimVector dims, int axis, const Ints& c) {
     test::GraphBuilder builder;
     builder.Input("x", DType::kFloat, std::move(dims)).Constant("c", Vector(c));
@@ -242,14 +245,18 @@ TEST(BatchOfViews, OneToOneAxesAreKeptAndLiteralsDecline) {
     const ops::ValueFacts* outputs[] = {&out};
     const ops::BatchAnswer answer =
         ops::OpOf(node).Batch({node, graph::Dim::Symbol("N"), axes, inputs, outputs});
-    return answer.declined ? -1 : answer.outputs[0].value_or(-2);
+    return answer.declined ? none : Place(answer.outputs[0].value_or(-2), answer.rounds);
   };
-  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {0, 2, 3}), 0);
-  EXPECT_EQ(batch("Reshape", {6, n}, 1, {2, 3, -1}), 2);
-  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {-1}), -1);
-  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {4, 6}), -1);
-  EXPECT_EQ(batch("Unsqueeze", {n, 6}, 0, {0}), 1);
-  EXPECT_EQ(batch("Squeeze", {1, n, 6}, 1, {0}), 0);
+  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {0, 2, 3}), Place(0, 1));
+  EXPECT_EQ(batch("Reshape", {6, n}, 1, {2, 3, -1}), Place(2, 1));
+  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {-1}), Place(0, 1));     // 6 elements an item
+  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {-1, 2}), Place(0, 1));  // 3 elements an item
+  EXPECT_EQ(batch("Reshape", {6, n}, 1, {-1}), Place(0, 6));     // one element in each of 6 rounds
+  EXPECT_EQ(batch("Reshape", {6, n, 4}, 1, {2, -1}), Place(1, 3));  // four in each of 3 rounds
+  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {2, -1}), none);            // halves of the batch
+  EXPECT_EQ(batch("Reshape", {n, 6}, 0, {4, 6}), none);
+  EXPECT_EQ(batch("Unsqueeze", {n, 6}, 0, {0}), Place(1, 1));
+  EXPECT_EQ(batch("Squeeze", {1, n, 6}, 1, {0}), Place(0, 1));
 }
 
 }  // namespace

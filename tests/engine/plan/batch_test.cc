@@ -56,6 +56,44 @@ TEST(Batch, TheNumberOfItemsMayShapeAReshape) {
   EXPECT_TRUE(analysis.joinable) << analysis.reason;
 }
 
+TEST(Batch, ItemsMayBeSeveralRowsThatComeInRounds) {
+  Builder builder;
+  builder.Constant("rows", Tensor::Of<int64_t>({2}, {-1, 6}))
+      .Constant("rounds", Tensor::Of<int64_t>({3}, {4, -1, 6}));
+  builder.Node("Transpose", {"x"}, {"t"}, {{"perm", Ints{1, 0, 2}}})
+      .Node("Reshape", {"t", "rows"}, {"r"})
+      .Node("Softmax", {"r"}, {"s"})
+      .Node("Reshape", {"s", "rounds"}, {"u"})
+      .Node("Transpose", {"u"}, {"y"}, {{"perm", Ints{1, 0, 2}}});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+TEST(Batch, RowsOfDifferentItemsDoNotMeet) {
+  Builder builder;
+  builder.Constant("rows", Tensor::Of<int64_t>({2}, {-1, 6}))
+      .Constant("back", Tensor::Of<int64_t>({3}, {-1, 4, 6}));
+  builder.Node("Transpose", {"x"}, {"t"}, {{"perm", Ints{1, 0, 2}}})
+      .Node("Reshape", {"t", "rows"}, {"rounds"})
+      .Node("Reshape", {"x", "rows"}, {"items"})
+      .Node("Add", {"rounds", "items"}, {"a"})
+      .Node("Reshape", {"a", "back"}, {"y"});
+  ExpectDeclined(builder, "'rounds' and 'items' hold the items in different ways");
+}
+
+TEST(Batch, ItemsOfOneRowAndOfSeveralDoNotMeet) {
+  Builder builder;
+  builder.Input("z", DType::kFloat, {kN, 24});
+  builder.Constant("rows", Tensor::Of<int64_t>({2}, {-1, 24}))
+      .Constant("columns", Tensor::Of<int64_t>({2}, {-1, 1}));
+  builder.Node("Reshape", {"x", "columns"}, {"c"})
+      .Node("MatMul", {"c", "one_row"}, {"m"})
+      .Node("Add", {"m", "z"}, {"a"})
+      .Node("Reshape", {"a", "rows"}, {"y"});
+  builder.Constant("one_row", RandomFloats({1, 24}, 1));
+  ExpectDeclined(builder, "hold the items in different ways");
+}
+
 TEST(Batch, AConstantRepeatedForEveryItemCarriesTheBatch) {
   for (const bool fill : {false, true}) {
     Builder builder;
