@@ -1,6 +1,7 @@
 #include "engine/ops/extents.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tandem::ops {
 
@@ -84,6 +85,22 @@ BatchAnswer BatchOfRepeated(const BatchQuery& query) {
     if (!batch && extent.is_symbol() && extent.symbol() == query.items.symbol()) batch = axis;
   }
   return BatchAnswer::All(query, batch);
+}
+
+std::optional<std::string> SumsDependOnItems(const graph::DimVector& dims, int batch,
+                                             const std::vector<bool>& summed) {
+  const auto at = summed.begin() + batch;
+  const auto last = std::find(std::make_reverse_iterator(at), summed.rend(), true).base();
+  if (last == summed.begin()) return std::nullopt;
+  // A multiple of the items is more than one, too.
+  const auto more_than_one = [](const graph::Dim& dim) {
+    return !dim.is_unknown() && dim.coefficient() > 1;
+  };
+  if (std::find(at, summed.end(), true) == summed.end() &&
+      std::any_of(dims.begin() + (last - summed.begin()), dims.end(), more_than_one)) {
+    return std::nullopt;
+  }
+  return "the order of its sums depends on the number of items";
 }
 
 void SetIntegers(InferContext& context, int port, const graph::DimVector& content) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,13 @@ BatchAnswer BatchOfReshape(const BatchQuery& query);
 // The batch rule of an output that repeats what all items share: the axis that has the number of
 // items, or a multiple of it, or none.
 BatchAnswer BatchOfRepeated(const BatchQuery& query);
+
+// Why sums over the flagged axes of an input of these extents would be taken in another order for
+// one item than for several, or nothing. Items behind a summed axis are neighbouring columns, each
+// summed by itself, while a single column is summed as a row is; and an axis of one item between
+// summed axes makes these one.
+std::optional<std::string> SumsDependOnItems(const graph::DimVector& dims, int batch,
+                                             const std::vector<bool>& summed);
 
 // Sets the content of an int64 or int32 output of rank <= 1 whose dtype and dims were set; sets
 // the value when every element is a number.

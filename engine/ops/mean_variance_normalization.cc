@@ -1,6 +1,7 @@
 // MeanVarianceNormalization (ai.onnx, opset 9): (x - mean) / (sqrt(variance) + 1e-9) over `axes`.
 // LpNormalization (opset 1): x divided by its L1 or L2 norm along `axis`; 0 where the norm is 0.
 #include "engine/ops/elementwise.h"
+#include "engine/ops/extents.h"
 #include "engine/ops/normalize.h"
 
 namespace tandem::ops {
@@ -56,6 +57,9 @@ class PlainNormalization final : public Operator {
     if (!flags.ok() || (*flags)[static_cast<size_t>(batch)]) {
       return BatchAnswer::Decline(
           fmt::format("{} normalises along the batch axis {}", query.node.op_type, batch));
+    }
+    if (auto reason = SumsDependOnItems(*query.inputs[0]->dims, batch, *flags)) {
+      return BatchAnswer::Decline(*std::move(reason));
     }
     return BatchAnswer::All(query, batch);
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "engine/ops/elementwise.h"
+#include "engine/ops/extents.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -197,6 +198,9 @@ class Reduce final : public Operator {
     const auto flags = Flags(axes, rank, options_.no_axes);
     if (!flags.ok() || (*flags)[static_cast<size_t>(batch)]) {
       return BatchAnswer::Decline(fmt::format("it reduces the batch axis {}", batch));
+    }
+    if (auto reason = SumsDependOnItems(*query.inputs[0]->dims, batch, *flags)) {
+      return BatchAnswer::Decline(*std::move(reason));
     }
     if (options_.keep == KeepDims::kYes) return BatchAnswer::All(query, batch);
     const auto gone = std::count(flags->begin(), flags->begin() + batch, true);

@@ -4,6 +4,7 @@
 #include "engine/kernels/softmax/softmax.h"
 
 #include "engine/ops/elementwise.h"
+#include "engine/ops/extents.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -97,6 +98,11 @@ class Softmax final : public Operator {
     if (mixes) {
       return BatchAnswer::Decline(
           fmt::format("{} normalises along the batch axis {}", query.node.op_type, batch));
+    }
+    std::vector<bool> summed(static_cast<size_t>(rank), false);
+    summed[static_cast<size_t>(axis)] = op_ != SoftmaxOp::kHardmax;
+    if (auto reason = SumsDependOnItems(*query.inputs[0]->dims, batch, summed)) {
+      return BatchAnswer::Decline(*std::move(reason));
     }
     return BatchAnswer::All(query, batch);
   }

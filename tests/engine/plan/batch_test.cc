@@ -81,17 +81,31 @@ TEST(Batch, RowsOfDifferentItemsDoNotMeet) {
   ExpectDeclined(builder, "'rounds' and 'items' hold the items in different ways");
 }
 
-TEST(Batch, ItemsOfOneRowAndOfSeveralDoNotMeet) {
-  Builder builder;
-  builder.Input("z", DType::kFloat, {kN, 24});
-  builder.Constant("rows", Tensor::Of<int64_t>({2}, {-1, 24}))
-      .Constant("columns", Tensor::Of<int64_t>({2}, {-1, 1}));
-  builder.Node("Reshape", {"x", "columns"}, {"c"})
-      .Node("MatMul", {"c", "one_row"}, {"m"})
-      .Node("Add", {"m", "z"}, {"a"})
-      .Node("Reshape", {"a", "rows"}, {"y"});
-  builder.Constant("one_row", RandomFloats({1, 24}, 1));
-  ExpectDeclined(builder, "hold the items in different ways");
+// One column alone is summed as a row is, several are summed side by side.
+TEST(Batch, SumsThatTakeAnotherOrderForOneItemStopIt) {
+  const graph::Attributes last = {{"perm", Ints{1, 2, 0}}};
+  const graph::Attributes back = {{"perm", Ints{2, 0, 1}}};
+  Builder softmax;
+  softmax.Node("Transpose", {"x"}, {"t"}, last)
+      .Node("Softmax", {"t"}, {"s"}, {{"axis", int64_t{1}}})
+      .Node("Transpose", {"s"}, {"y"}, back);
+  ExpectDeclined(softmax, "the order of its sums depends on the number of items");
+
+  Builder around;
+  around.Node("Transpose", {"x"}, {"t"}, {{"perm", Ints{1, 0, 2}}})
+      .Node("ReduceMean", {"t"}, {"m"}, {{"axes", Ints{0, 2}}})
+      .Node("Transpose", {"m"}, {"y"}, {{"perm", Ints{1, 0, 2}}});
+  ExpectDeclined(around, "the order of its sums depends on the number of items");
+
+  Builder columns;
+  columns.Node("Transpose", {"x"}, {"t"}, last)
+      .Node("Softmax", {"t"}, {"s"}, {{"axis", int64_t{0}}})
+      .Node("Transpose", {"s"}, {"u"}, back)
+      .Node("Transpose", {"u"}, {"v"}, {{"perm", Ints{1, 0, 2}}})
+      .Node("ReduceSum", {"v", "zero"}, {"m"})
+      .Node("Transpose", {"m"}, {"y"}, {{"perm", Ints{1, 0, 2}}});
+  const BatchAnalysis analysis = Analyze(columns);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
 }
 
 TEST(Batch, AConstantRepeatedForEveryItemCarriesTheBatch) {
