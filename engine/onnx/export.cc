@@ -127,7 +127,7 @@ class GraphEncoder {
     if (id == kNoValue) return "";
     const graph::Value& value = graph_.value(id);
     const auto known = names_.find(id);
-    const std::string name = known != names_.end() ? known->second : state_.UniqueName(value.name);
+    std::string name = known != names_.end() ? known->second : state_.UniqueName(value.name);
     names_[id] = name;
     if (value.constant != nullptr && initialized_.insert(id).second) {
       EncodeTensor(value.constant->tensor(), name, *proto_.add_initializer());
@@ -197,7 +197,7 @@ class GraphEncoder {
     for (size_t i = 0; i < node.epilogue.size(); ++i) {
       const bool last = i + 1 == node.epilogue.size();
       const std::string& op = node.epilogue[i].op;
-      const std::string output = last ? result : state_.UniqueName(result + "/" + op);
+      const std::string output = last ? result : state_.UniqueName(fmt::format("{}/{}", result, op));
       EncodeStage(node, node.epilogue[i], previous, output);
       previous = output;
     }
@@ -230,7 +230,7 @@ class GraphEncoder {
   int AiOnnxOpset() { return state_.opsets.try_emplace("", graph::kNewestOpset).first->second; }
 
   std::string Scalar(const std::string& wanted, float value) {
-    const std::string name = state_.UniqueName(wanted);
+    std::string name = state_.UniqueName(wanted);
     EncodeTensor(Tensor::Scalar(value), name, *proto_.add_initializer());
     return name;
   }

@@ -133,9 +133,9 @@ Status GraphImporter::AddInitializers(const ::onnx::GraphProto& proto, Scope& sc
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(initializer, &external_));
     RETURN_IF_ERROR(AddInitializer(initializer.name(), std::move(tensor), scope));
     if (IsMain(scope)) {
-      const std::string name = initializer.name();
+      std::string name = initializer.name();
       *model_.mutable_graph()->mutable_initializer(i) = ::onnx::TensorProto();
-      model_.mutable_graph()->mutable_initializer(i)->set_name(name);
+      model_.mutable_graph()->mutable_initializer(i)->set_name(std::move(name));
     }
   }
   for (const ::onnx::SparseTensorProto& initializer : proto.sparse_initializer()) {

@@ -49,7 +49,7 @@ void InferContext::SetContent(int port, graph::DimVector content) {
   if (has_output(port)) results_[static_cast<size_t>(port)].content = std::move(content);
 }
 
-void InferContext::SetValue(int port, Tensor value) {
+void InferContext::SetValue(int port, const Tensor& value) {
   if (has_output(port)) results_[static_cast<size_t>(port)] = FactsOf(value);
 }
 

@@ -43,7 +43,7 @@ class InferContext {
   // Setting an omitted output does nothing.
   void SetOutput(int port, DType dtype, std::optional<graph::DimVector> dims);
   void SetContent(int port, graph::DimVector content);
-  void SetValue(int port, Tensor value);
+  void SetValue(int port, const Tensor& value);
   std::vector<ValueFacts>& results() { return results_; }
 
  private:

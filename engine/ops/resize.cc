@@ -52,7 +52,7 @@ Status CheckScales(std::span<const float> scales) {
 
 StatusOr<int64_t> Scaled(int64_t extent, float scale) {
   const float product = std::floor(static_cast<float>(extent) * scale);
-  constexpr float kLimit = 1LL << 31;
+  constexpr float kLimit = 0x1p31F;
   if (product < kLimit) return static_cast<int64_t>(product);
   return InvalidArgument("extent {} scaled by {} is {} where less than 2^31 is expected", extent,
                          scale, product);

@@ -114,7 +114,7 @@ Status CheckAxes(const WindowAttributes& attributes, std::span<const int64_t> ke
 }  // namespace
 
 std::vector<int64_t> ReadWindowList(NodeReader& reader, std::string_view name, int64_t least) {
-  const std::vector<int64_t> values = reader.Ints(name);
+  std::vector<int64_t> values = reader.Ints(name);
   for (const int64_t value : values) {
     if (value < least || value > kLargest) {
       reader.Fail(InvalidArgument("attribute '{}' is {} where values from {} to {} are expected",
