@@ -1,7 +1,9 @@
 #include "engine/onnx/functions.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "engine/base/reasons.h"
 #include "engine/graph/opset.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/unknown_fields.h"
@@ -25,11 +27,12 @@ std::string LabelOf(const ::onnx::FunctionProto& proto) {
   return overload.empty() ? text : text + ":" + overload;
 }
 
-StatusOr<Function> MakeFunction(const ::onnx::FunctionProto& proto, const Opsets& model_opsets) {
+StatusOr<Function> MakeFunction(const ::onnx::FunctionProto& proto, Opsets opsets,
+                                const Opsets& model_opsets) {
   Function function;
   function.proto = &proto;
   function.label = LabelOf(proto);
-  ASSIGN_OR_RETURN(function.opsets, DecodeOpsets(proto.opset_import()));
+  function.opsets = std::move(opsets);
   function.opsets.insert(model_opsets.begin(), model_opsets.end());
   RETURN_IF_ERROR(CheckDistinct(proto.input(), "input"));
   RETURN_IF_ERROR(CheckDistinct(proto.output(), "output"));
@@ -55,34 +58,38 @@ std::string NormalDomain(std::string_view domain) {
   return domain == "ai.onnx" ? std::string() : std::string(domain);
 }
 
-StatusOr<Opsets> DecodeOpsets(
+DecodedOpsets DecodeOpsets(
     const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports) {
-  Opsets opsets;
+  DecodedOpsets decoded;
   for (const ::onnx::OperatorSetIdProto& import : imports) {
     const std::string domain = NormalDomain(import.domain());
     const int64_t newest = domain.empty() ? graph::kNewestOpset : std::numeric_limits<int>::max();
-    if (import.version() < 1 || import.version() > newest) {
-      return InvalidArgument("opset {} of domain '{}' is imported; versions 1 to {} are known",
-                             import.version(), import.domain(), newest);
+    const auto version = static_cast<int>(std::clamp<int64_t>(import.version(), 1, newest));
+    if (version != import.version()) {
+      const Status unknown =
+          InvalidArgument("opset {} of domain '{}' is imported; versions 1 to {} are known",
+                          import.version(), import.domain(), newest);
+      decoded.status = AllReasons({decoded.status, unknown});
     }
-    const auto version = static_cast<int>(import.version());
-    const auto [known, added] = opsets.emplace(domain, version);
+    const auto [known, added] = decoded.opsets.emplace(domain, version);
     if (!added && known->second != version) {
-      return InvalidArgument("domain '{}' is imported in versions {} and {}", import.domain(),
-                             known->second, version);
+      const Status twice = InvalidArgument("domain '{}' is imported in versions {} and {}",
+                                           import.domain(), known->second, version);
+      decoded.status = AllReasons({decoded.status, twice});
     }
   }
-  return opsets;
+  return decoded;
 }
 
 StatusOr<FunctionTable> FunctionTable::Make(const ::onnx::ModelProto& model, const Opsets& opsets) {
   FunctionTable table;
   for (const ::onnx::FunctionProto& proto : model.functions()) {
     if (proto.name().empty()) return InvalidArgument("a function has no name");
-    StatusOr<Function> function = MakeFunction(proto, opsets);
-    if (!function.ok()) {
-      return Annotate(function.status(), fmt::format("function '{}'", proto.name()));
-    }
+    const std::string where = fmt::format("function '{}'", proto.name());
+    DecodedOpsets own = DecodeOpsets(proto.opset_import());
+    table.opsets_status_ = AllReasons({table.opsets_status_, Annotate(own.status, where)});
+    StatusOr<Function> function = MakeFunction(proto, std::move(own.opsets), opsets);
+    if (!function.ok()) return Annotate(function.status(), where);
     auto key = std::make_tuple(NormalDomain(proto.domain()), proto.name(), OverloadOf(proto));
     if (!table.functions_.emplace(std::move(key), *std::move(function)).second) {
       return InvalidArgument("function '{}' is defined twice", proto.name());

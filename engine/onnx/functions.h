@@ -20,9 +20,14 @@ using Opsets = std::map<std::string, int, std::less<>>;
 // "ai.onnx" is another name of "".
 std::string NormalDomain(std::string_view domain);
 
-// InvalidArgument for versions below 1, ai.onnx beyond kNewestOpset, and a domain with two
-// versions.
-StatusOr<Opsets> DecodeOpsets(
+// What is imported, and InvalidArgument that lists what is wrong with it: versions below 1, ai.onnx
+// beyond kNewestOpset, and a domain with two versions. The versions nearest to those are taken, so
+// that a model is told what else it is refused for.
+struct DecodedOpsets {
+  Opsets opsets;
+  Status status;
+};
+DecodedOpsets DecodeOpsets(
     const google::protobuf::RepeatedPtrField<::onnx::OperatorSetIdProto>& imports);
 
 struct Function {
@@ -40,11 +45,15 @@ class FunctionTable {
   // or attributes.
   static StatusOr<FunctionTable> Make(const ::onnx::ModelProto& model, const Opsets& opsets);
 
+  // What is wrong with the opsets that functions import, of all functions.
+  const Status& opsets_status() const { return opsets_status_; }
+
   // The function that `node` calls, or null.
   const Function* Find(const ::onnx::NodeProto& node) const;
 
  private:
   std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;
+  Status opsets_status_;
 };
 
 }  // namespace tandem::onnx_import

@@ -32,6 +32,9 @@ class GraphImporter {
   // The model's graph, sorted and verified.
   StatusOr<graph::Graph> Run();
 
+  // True when a node is of a domain of which no opset is imported; its opset is 0.
+  bool misses_opset() const { return misses_opset_; }
+
  private:
   // Values that the bodies of one node capture, by attribute.
   using Captures = std::map<std::string, std::vector<graph::ValueId>>;
@@ -75,6 +78,7 @@ class GraphImporter {
   const FunctionTable& functions_;
   ExternalData& external_;
   graph::ConstantStore& constants_;
+  bool misses_opset_ = false;
   size_t densified_bytes_ = 0;
   int64_t nodes_ = 0;
   int64_t inlined_ = 0;

@@ -9,11 +9,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/base/reasons.h"
 #include "engine/onnx/external_data.h"
 #include "engine/onnx/functions.h"
 #include "engine/onnx/graph_import.h"
 #include "engine/onnx/parse_message.h"
 #include "engine/onnx/unknown_fields.h"
+#include "engine/ops/registry.h"
 
 namespace tandem::onnx_import {
 namespace {
@@ -22,6 +24,12 @@ std::string ProducerOf(const ::onnx::ModelProto& model) {
   const std::string& name = model.producer_name();
   const std::string& version = model.producer_version();
   return name + (name.empty() || version.empty() ? "" : " ") + version;
+}
+
+// What a model is refused for, with all that is wrong with its operators.
+Status WithOperators(const Status& refused, graph::Graph& graph) {
+  const Status resolved = ops::ResolveAll(graph);
+  return AllReasons({refused, resolved, ops::InferAll(graph)});
 }
 
 StatusOr<ImportedModel> ImportModel(::onnx::ModelProto& model, const ImportOptions& options,
@@ -40,12 +48,16 @@ StatusOr<ImportedModel> ImportModel(::onnx::ModelProto& model, const ImportOptio
       return InvalidArgument("metadata key '{}' is given twice", entry.key());
     }
   }
-  ASSIGN_OR_RETURN(const Opsets opsets, DecodeOpsets(model.opset_import()));
+  const auto [opsets, opsets_status] = DecodeOpsets(model.opset_import());
   imported.opsets.insert(opsets.begin(), opsets.end());
   ASSIGN_OR_RETURN(const FunctionTable functions, FunctionTable::Make(model, opsets));
   ExternalData external(options);
   GraphImporter importer(model, opsets, functions, external, constants);
-  ASSIGN_OR_RETURN(imported.graph, importer.Run());
+  StatusOr<graph::Graph> graph = importer.Run();
+  const Status refused = AllReasons({opsets_status, functions.opsets_status(), graph.status()});
+  if (!graph.ok()) return refused;
+  if (!refused.ok() || importer.misses_opset()) return WithOperators(refused, *graph);
+  imported.graph = *std::move(graph);
   return imported;
 }
 
@@ -64,6 +76,7 @@ StatusOr<ImportedModel> ImportFile(const std::string& path, const ImportOptions&
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return InvalidArgument("the model is not a regular file");
   }
+  if (info.st_size == 0) return InvalidArgument("the model file is empty");
   google::protobuf::io::FileInputStream stream(file.get());
   ::onnx::ModelProto model;
   RETURN_IF_ERROR(ParseMessage(stream, info.st_size, model));
@@ -76,6 +89,7 @@ StatusOr<ImportedModel> ImportFile(const std::string& path, const ImportOptions&
 
 StatusOr<ImportedModel> ImportBytes(std::string_view bytes, const ImportOptions& options,
                                     graph::ConstantStore& constants) {
+  if (bytes.empty()) return InvalidArgument("the model is empty");
   ::onnx::ModelProto model;
   RETURN_IF_ERROR(ParseMessage(bytes, model));
   return ImportModel(model, options, constants);

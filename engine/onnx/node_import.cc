@@ -114,9 +114,10 @@ Status GraphImporter::AddOperator(const ::onnx::NodeProto& proto, Scope& scope) 
   const Opsets& opsets = scope.call != nullptr ? scope.call->function->opsets : opsets_;
   const auto opset = opsets.find(node.domain);
   if (opset == opsets.end()) {
-    return InvalidArgument("no opset of its domain '{}' is imported", proto.domain());
+    misses_opset_ = true;
+  } else {
+    node.opset = opset->second;
   }
-  node.opset = opset->second;
   for (const std::string& input : proto.input()) {
     ValueId id = kNoValue;
     if (!input.empty()) {

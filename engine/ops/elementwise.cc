@@ -7,6 +7,10 @@
 namespace tandem::ops {
 namespace {
 
+// Stages of a chain in one task: each is one more to look at for each stage that comes, and memory
+// is read and written once for so many.
+constexpr size_t kMostChainStages = 64;
+
 // Where the axes of a shape lie in memory: the axis at each place, outermost first.
 absl::InlinedVector<int, 6> AxesInMemory(int rank, Layout layout) {
   absl::InlinedVector<int, 6> axes;
@@ -118,6 +122,10 @@ Decision ElementwiseOperator::TryFuseEpilogue(const EpilogueRequest& request) co
   if (!IsFloating(request.dtype)) {
     return Decision::Decline("only chains of floating types are fused",
                              std::string(DTypeName(request.dtype)));
+  }
+  if (request.stages.size() >= kMostChainStages) {
+    return Decision::Decline("the chain has as many stages as one kernel takes",
+                             fmt::format("{}", kMostChainStages));
   }
   int operands = 1;
   for (const graph::EpilogueStage& stage : request.stages) operands += stage.operand >= 0 ? 1 : 0;

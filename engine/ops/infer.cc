@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/base/check.h"
 #include "engine/ops/body.h"
@@ -107,16 +108,18 @@ class Inference {
     for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
       facts[static_cast<size_t>(id)] = FactsOf(graph.value(id));
     }
+    // Results of nodes that are wrong: their readers need not be.
+    std::vector<bool> unknown(facts.size(), false);
     for (const graph::NodeId id : graph.order()) {
-      if (!IsResolved(graph.node(id))) continue;
+      const bool known = IsResolved(graph.node(id)) && !ReadsAny(graph.node(id), unknown);
       const std::string own = path + graph::Describe(graph, id) + ": ";
-      InferContext context = ContextOf(graph.node(id), facts);
-      if (!InferBodies(graph.mutable_node(id), context, own)) continue;
-      const Status inferred = OpOf(graph.node(id)).Infer(context);
-      if (!inferred.ok()) {
-        errors_.push_back(own + std::string(Message(inferred)));
+      std::optional<InferContext> inferred =
+          known ? InferNode(graph, id, facts, own) : std::nullopt;
+      if (!inferred) {
+        Mark(graph.node(id).outputs, unknown);
         continue;
       }
+      InferContext& context = *inferred;
       for (size_t port = 0; port < graph.node(id).outputs.size(); ++port) {
         const graph::ValueId output = graph.node(id).outputs[port];
         if (output == graph::kNoValue) continue;
@@ -134,6 +137,31 @@ class Inference {
   }
 
  private:
+  static bool ReadsAny(const graph::Node& node, const std::vector<bool>& values) {
+    return std::ranges::any_of(node.inputs, [&](graph::ValueId input) {
+      return input != graph::kNoValue && values[static_cast<size_t>(input)];
+    });
+  }
+
+  template <typename Ids>
+  static void Mark(const Ids& ids, std::vector<bool>& values) {
+    for (const graph::ValueId id : ids) {
+      if (id != graph::kNoValue) values[static_cast<size_t>(id)] = true;
+    }
+  }
+
+  // The node and its bodies; nothing when one is wrong.
+  std::optional<InferContext> InferNode(graph::Graph& graph, graph::NodeId id,
+                                        const std::vector<ValueFacts>& facts,
+                                        const std::string& path) {
+    InferContext context = ContextOf(graph.node(id), facts);
+    if (!InferBodies(graph.mutable_node(id), context, path)) return std::nullopt;
+    const Status inferred = OpOf(graph.node(id)).Infer(context);
+    if (inferred.ok()) return context;
+    errors_.push_back(path + std::string(Message(inferred)));
+    return std::nullopt;
+  }
+
   // False when a body is wrong.
   bool InferBodies(graph::Node& node, const InferContext& context, const std::string& path) {
     const std::vector<graph::Body> bodies = graph::BodiesOf(node);

@@ -117,6 +117,9 @@ std::vector<const OpEntry*> OpRegistry::entries() const {
 }
 
 StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node) {
+  if (node.opset == 0) {
+    return InvalidArgument("no opset of its domain '{}' is imported", node.domain);
+  }
   const OpEntry* entry = Operators().Find(node.domain, node.op_type);
   if (entry == nullptr) {
     return Unimplemented("operator {}{}{} of opset {} is not supported", node.domain,

@@ -98,6 +98,7 @@ class Driver {
 
   Status Sweep(Entry& entry);
   Status Visit(const Pass& pass, graph::NodeId anchor, int& changes);
+  Status CheckStopped() const;
   Status Commit(const graph::Patch& patch);
   Status VerifyChanges();
   void MeasureDepths();
@@ -167,8 +168,10 @@ Status Driver::Sweep(Entry& entry) {
   const std::vector<graph::NodeId> anchors = graph_.order();
   for (const graph::NodeId anchor : anchors) {
     if (!graph_.has_node(anchor)) continue;
+    RETURN_IF_ERROR(CheckStopped());
     RETURN_IF_ERROR(Visit(*entry.pass, anchor, changes));
   }
+  RETURN_IF_ERROR(CheckStopped());
   if (changes > 0) {
     RETURN_IF_ERROR(graph_.Sort());
     graph_.RemoveDeadNodes();
@@ -181,6 +184,11 @@ Status Driver::Sweep(Entry& entry) {
   entry.report.changes += changes;
   entry.report.time += std::chrono::steady_clock::now() - start;
   return absl::OkStatus();
+}
+
+Status Driver::CheckStopped() const {
+  const std::function<bool()>& stopped = context_.options_.stopped;
+  return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
 }
 
 // A pass sees the graph as const: without a commit it is as it was when it was verified.

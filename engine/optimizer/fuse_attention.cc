@@ -170,9 +170,6 @@ std::optional<graph::Patch> FuseAttention(const graph::Graph& graph, NodeId anch
     const graph::Node& softmax = graph.node(match.nodes()[1]);
     reason = UnfitMask(graph, match, *graph.value(softmax.outputs[0]).type.dims);
   }
-  if (!reason && !AreReadInsideOnly(graph, match.nodes(), anchor)) {
-    reason = "a value on the way has another reader";
-  }
   if (reason) {
     context.Refuse(graph, anchor, "fuse into Attention", *reason);
     return std::nullopt;
@@ -206,11 +203,7 @@ std::optional<graph::Patch> FuseAttention(const graph::Graph& graph, NodeId anch
   }
   fused.inputs = {match.q, k, match.v};
   if (match.mask != kNoValue) fused.inputs.push_back(match.mask);
-  fused.outputs = {root.outputs[0]};
-  fused.origin = OriginOf(graph, anchor);
-  patch.AddNode(std::move(fused));
-  for (const NodeId node : match.nodes()) patch.RemoveNode(node);
-  return patch;
+  return FuseFormula(std::move(patch), graph, match.nodes(), std::move(fused), context);
 }
 
 }  // namespace tandem::optimizer

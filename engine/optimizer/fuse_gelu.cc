@@ -137,10 +137,6 @@ std::optional<graph::Patch> FuseGelu(const graph::Graph& graph, NodeId anchor,
     if (!form) continue;
     std::vector<NodeId> nodes = product.nodes;
     nodes.insert(nodes.end(), matcher.nodes().begin(), matcher.nodes().end());
-    if (!AreReadInsideOnly(graph, nodes, anchor)) {
-      context.Refuse(graph, anchor, "fuse into Gelu", "a value on the way has another reader");
-      continue;
-    }
     if (!SameExtents(graph, x, y)) {
       context.Refuse(graph, anchor, "fuse into Gelu", "the result has other extents than x");
       continue;
@@ -150,12 +146,9 @@ std::optional<graph::Patch> FuseGelu(const graph::Graph& graph, NodeId anchor,
     fused.opset = 20;
     fused.attributes["approximate"] = *form;
     fused.inputs = {x};
-    fused.outputs = {y};
-    fused.origin = OriginOf(graph, anchor);
-    graph::Patch patch(graph);
-    patch.AddNode(std::move(fused));
-    for (const NodeId node : nodes) patch.RemoveNode(node);
-    return patch;
+    std::optional<graph::Patch> patch =
+        FuseFormula(graph::Patch(graph), graph, nodes, std::move(fused), context);
+    if (patch) return patch;
   }
   return std::nullopt;
 }

@@ -116,10 +116,6 @@ std::optional<graph::Patch> FuseGroupNorm(const graph::Graph& graph, NodeId anch
     context.Refuse(graph, anchor, role, "the InstanceNormalization scales or shifts");
     return std::nullopt;
   }
-  if (!AreReadInsideOnly(graph, match->nodes, anchor)) {
-    context.Refuse(graph, anchor, role, "a value on the way has another reader");
-    return std::nullopt;
-  }
   const StatusOr<graph::ConstantRef> scale = AsVector(match->scale, context);
   const StatusOr<graph::ConstantRef> bias = AsVector(match->bias, context);
   if (!scale.ok() || !bias.ok()) {
@@ -134,11 +130,7 @@ std::optional<graph::Patch> FuseGroupNorm(const graph::Graph& graph, NodeId anch
   const auto epsilon = norm.attributes.find("epsilon");
   if (epsilon != norm.attributes.end()) fused.attributes["epsilon"] = epsilon->second;
   fused.inputs = {match->x, patch.NewConstant("scale", *scale), patch.NewConstant("bias", *bias)};
-  fused.outputs = {root.outputs[0]};
-  fused.origin = OriginOf(graph, anchor);
-  patch.AddNode(std::move(fused));
-  for (const NodeId node : match->nodes) patch.RemoveNode(node);
-  return patch;
+  return FuseFormula(std::move(patch), graph, match->nodes, std::move(fused), context);
 }
 
 }  // namespace tandem::optimizer

@@ -134,22 +134,13 @@ std::optional<graph::Patch> FuseLayerNorm(const graph::Graph& graph, NodeId anch
       return std::nullopt;
     }
   }
-  if (!AreReadInsideOnly(graph, match.nodes(), anchor)) {
-    context.Refuse(graph, anchor, std::string(kRole), "a value on the way has another reader");
-    return std::nullopt;
-  }
   graph::Node fused;
   fused.op_type = "LayerNormalization";
   fused.opset = 17;
   fused.attributes["axis"] = match.axis;
   fused.attributes["epsilon"] = static_cast<float>(match.epsilon);
   fused.inputs = {match.x, match.scale, match.bias};
-  fused.outputs = {root.outputs[0]};
-  fused.origin = OriginOf(graph, anchor);
-  graph::Patch patch(graph);
-  patch.AddNode(std::move(fused));
-  for (const NodeId node : match.nodes()) patch.RemoveNode(node);
-  return patch;
+  return FuseFormula(graph::Patch(graph), graph, match.nodes(), std::move(fused), context);
 }
 
 }  // namespace tandem::optimizer

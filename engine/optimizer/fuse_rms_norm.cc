@@ -114,22 +114,13 @@ std::optional<graph::Patch> FuseRmsNorm(const graph::Graph& graph, NodeId anchor
                                dims ? graph::ToString(*dims) : "[...]"));
     return std::nullopt;
   }
-  if (!AreReadInsideOnly(graph, match.nodes(), anchor)) {
-    context.Refuse(graph, anchor, std::string(kRole), "a value on the way has another reader");
-    return std::nullopt;
-  }
   graph::Node fused;
   fused.op_type = "RMSNormalization";
   fused.opset = 23;
   fused.attributes["axis"] = match.axis;
   fused.attributes["epsilon"] = static_cast<float>(match.epsilon);
   fused.inputs = {match.x, match.scale};
-  fused.outputs = {root.outputs[0]};
-  fused.origin = OriginOf(graph, anchor);
-  graph::Patch patch(graph);
-  patch.AddNode(std::move(fused));
-  for (const NodeId node : match.nodes()) patch.RemoveNode(node);
-  return patch;
+  return FuseFormula(graph::Patch(graph), graph, match.nodes(), std::move(fused), context);
 }
 
 }  // namespace tandem::optimizer

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ struct OptimizeOptions {
   bool overridable_inputs = false;
   Isa isa = Isa::kReference;  // of the kernels that folding evaluates with
   const Parallel* parallel = nullptr;
+  // Asked before every node of every sweep; true ends the passes with Cancelled.
+  std::function<bool()> stopped;
   // Refuses to go on after as many rounds; a correct pipeline ends long before.
   int max_rounds = 32;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/optimizer/match.h"
+
 namespace tandem::optimizer {
 
 std::optional<graph::Patch> Forward(const graph::Graph& graph, graph::NodeId anchor,
@@ -30,6 +32,22 @@ std::optional<graph::Use> SoleReader(const graph::Graph& graph, graph::ValueId i
   const graph::Value& value = graph.value(id);
   if (value.uses.size() != 1 || value.output_uses > 0) return std::nullopt;
   return value.uses.front();
+}
+
+std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& graph,
+                                        const std::vector<graph::NodeId>& nodes, graph::Node fused,
+                                        PassContext& context) {
+  const graph::NodeId root = nodes.front();
+  if (!AreReadInsideOnly(graph, nodes, root)) {
+    context.Refuse(graph, root, "fuse into " + fused.op_type,
+                   "a value on the way has another reader");
+    return std::nullopt;
+  }
+  fused.outputs = {graph.node(root).outputs[0]};
+  fused.origin = OriginOf(graph, root);
+  patch.AddNode(std::move(fused));
+  for (const graph::NodeId node : nodes) patch.RemoveNode(node);
+  return patch;
 }
 
 graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/graph/graph.h"
 #include "engine/graph/patch.h"
@@ -19,6 +20,13 @@ std::optional<graph::Patch> Forward(const graph::Graph& graph, graph::NodeId anc
 // The only node input that reads `id`, or nothing: when it is a graph output or has another number
 // of readers.
 std::optional<graph::Use> SoleReader(const graph::Graph& graph, graph::ValueId id);
+
+// `fused` in place of a formula: of all `nodes` that compute it, the one whose first output is the
+// result first, then what they read. `fused` takes over that output; `patch` may bring what it
+// reads. Declines when others read a value on the way.
+std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& graph,
+                                        const std::vector<graph::NodeId>& nodes, graph::Node fused,
+                                        PassContext& context);
 
 // The constant at `port` that folding may read, or null: absent, not constant, or overridable.
 graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,

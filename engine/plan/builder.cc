@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <compare>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -239,6 +241,7 @@ class Builder {
       ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
                        Builder(*body.graph, options_, constants_, packs_, inner).Build());
       for (const ops::PackRef& pack : plan->packs) AddPack(pack);
+      std::ranges::copy(plan->declines, std::back_inserter(plan_->declines));
       task.bodies.push_back(std::move(plan));
     }
     return absl::OkStatus();
@@ -356,6 +359,18 @@ class Builder {
       }
     }
     plan_->schedule = BuildSchedule(nodes, options_.fork_gate_seconds);
+    for (const UnforkedBranch& branch : plan_->schedule.unforked) AddDecline(branch);
+  }
+
+  void AddDecline(const UnforkedBranch& branch) {
+    const double gate = options_.fork_gate_seconds;
+    const bool off = gate == std::numeric_limits<double>::infinity();
+    std::string cost = fmt::format("{:.2f} us", branch.seconds * 1e6);
+    if (!off) cost += fmt::format(" < {:.2f} us", gate * 1e6);
+    plan_->declines.push_back(
+        {"schedule", path_ + plan_->tasks[static_cast<size_t>(branch.longest)].name,
+         fmt::format("branch of {} tasks", branch.tasks),
+         off ? "towers are switched off" : "costs less than a fork is worth", std::move(cost)});
   }
 
   const graph::Graph& graph_;

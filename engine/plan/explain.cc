@@ -1,6 +1,9 @@
 // A plan as a report, and a report as text.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "engine/plan/shape_plan.h"
 
 namespace tandem {
@@ -124,6 +127,7 @@ PlanReport Report(const Plan& plan) {
   }
   report.passes = plan.optimized.passes;
   report.declines = plan.optimized.declines;
+  std::ranges::copy(plan.declines, std::back_inserter(report.declines));
   report.folded_nodes = plan.optimized.folded.nodes;
   report.folded_bytes = plan.optimized.folded.made_bytes;
   report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;

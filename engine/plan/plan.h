@@ -60,6 +60,7 @@ struct Plan {
   BatchAnalysis batch;
   double item_seconds = 0;  // estimated for one item on one thread
   optimizer::OptimizeReport optimized;
+  std::vector<Decline> declines;    // branches that do not fork, those in bodies included
   std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once
   size_t constant_bytes = 0;        // of the constants in `values` and in bodies, each once
   size_t pack_bytes = 0;

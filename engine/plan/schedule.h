@@ -1,6 +1,8 @@
 // When tasks run: a tree of sequences and forks. Tasks that every path passes cut the graph into
 // segments; what falls apart within a segment are independent branches ("towers"), of any number,
-// which fork when at least two are worth it. Branches are cut in the same way, so forks nest.
+// which fork when at least two are worth it. Where towers meet in several tasks, what waits for one
+// tower only belongs to it, and what waits for more comes behind them. Branches, and what comes
+// behind them, are cut in the same way, so forks nest. Time is linear in tasks and edges.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +28,17 @@ struct Block {
   std::vector<ScheduleItem> items;
 };
 
+// A branch that could run beside others and is not worth a fork.
+struct UnforkedBranch {
+  TaskIndex longest = -1;  // of its tasks
+  int tasks = 0;
+  double seconds = 0;
+};
+
 struct Schedule {
   std::vector<Block> blocks;  // 0 is where a run starts
+  // Where branches stay in sequence: the longest of those that are not worth a fork.
+  std::vector<UnforkedBranch> unforked;
   int forks() const;
 };
 

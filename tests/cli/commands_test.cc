@@ -100,6 +100,25 @@ TEST_F(CommandsTest, ExplainShowsWhatWasDeclinedAndWhy) {
                 "is a graph output"));
 }
 
+TEST_F(CommandsTest, ExplainSaysWhyBranchesDoNotFork) {
+  ModelBuilder model(17);
+  model.Input("a", DType::kFloat, {kN, 4})
+      .Input("b", DType::kFloat, {kN, 4})
+      .Node("Softmax", {"a"}, {"p"}, {}, "left")
+      .Node("Softmax", {"b"}, {"q"}, {}, "right")
+      .Node("MatMul", {"p", "q"}, {"y"})
+      .Output("y", DType::kFloat, {kN, 4})
+      .WriteFile(directory_ / "towers.onnx");
+  auto config = ConfigFor<ExplainConfig>("towers.onnx");
+  config.shapes.batch = 4;
+  EXPECT_THAT(Answer(config),
+              testing::ContainsRegex("declined schedule: node '(left|right)' \\(Softmax\\), branch "
+                                     "of 1 tasks: costs less than a fork is worth \\(0.[0-9]+ us "
+                                     "< 20.00 us\\)"));
+  config.format = PlanFormat::kJson;
+  EXPECT_THAT(Answer(config), HasSubstr(R"({"pass":"schedule","node":"node ')"));
+}
+
 TEST_F(CommandsTest, ExplainNamesShapesThatDoNotFit) {
   auto config = ConfigFor<ExplainConfig>();
   config.shapes.shapes = {{"y", {1}}};

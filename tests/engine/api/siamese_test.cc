@@ -1,5 +1,6 @@
 // Towers of shared weights that meet: forked or not, whatever they contain and however they end,
 // they compute what towers with weights of their own compute one after the other.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +34,8 @@ struct Siamese {
   bool constants = false;  // a Constant and a Shape in each tower
   bool mask = false;       // an input that scales the sum
   bool visible = false;    // the end of the first tower is an output
+  bool halfway = false;    // and so is a value on its way
+  bool product = false;    // the towers meet in a second output, too
 };
 
 class SiameseBuilder {
@@ -78,6 +81,7 @@ class SiameseBuilder {
     builder_.Node("Relu", {name}, {name + "r"});
     end = name + "r";
     if (siamese_.constants && layer == 1) AddConstants(end);
+    if (siamese_.halfway && tower == 0 && layer == 2) builder_.Output(end, DType::kFloat, kDims);
   }
 
   // Adds a Constant and multiplies by the width, which comes from a Shape.
@@ -96,6 +100,9 @@ class SiameseBuilder {
     std::vector<std::string> ends = ends_;
     if (siamese_.visible) builder_.Output(ends[0], DType::kFloat, kDims);
     if (siamese_.swapped) std::ranges::reverse(ends);
+    if (siamese_.product) {
+      builder_.Node("Mul", {ends[0], ends[1]}, {"product"}).Output("product", DType::kFloat, kDims);
+    }
     builder_.Node(ends.size() == 2 ? "Add" : "Sum", ends, {"sum"});
     if (siamese_.mask) {
       builder_.Input("mask", DType::kFloat, {kN, 1, 16, 16}).Node("Mul", {"sum", "mask"}, {"kept"});
@@ -115,14 +122,25 @@ std::string Build(const Siamese& siamese, Weights weights = Weights::kShared) {
   return SiameseBuilder(siamese, weights).Build();
 }
 
-int Forks(const Model& model) {
+PlanReport ReportOf(const Model& model) {
   std::vector<NamedShape> shapes;
   for (const NamedTensor& input : test::InputsOf(model, 1)) {
     shapes.push_back({input.name, input.tensor.shape()});
   }
   const auto report = model.Report(shapes);
   EXPECT_TRUE(report.ok()) << report.status();
-  return report.ok() ? report->forks : -1;
+  return report.ok() ? *report : PlanReport{};
+}
+
+int Forks(const Model& model) { return ReportOf(model).forks; }
+
+// What the schedule says of branches that do not fork.
+std::vector<Decline> ScheduleDeclines(const Model& model) {
+  std::vector<Decline> declines;
+  for (const Decline& decline : ReportOf(model).declines) {
+    if (decline.pass == "schedule") declines.push_back(decline);
+  }
+  return declines;
 }
 
 void ExpectTowers(const Siamese& siamese) {
@@ -154,7 +172,45 @@ TEST(Siamese, AnOutputOfOneTowerIsReturned) {
   ExpectTowers({.swapped = true, .constants = true, .mask = true, .visible = true});
 }
 
+TEST(Siamese, AnOutputOnTheWayOfATowerChangesNothing) {
+  ExpectTowers({.halfway = true});
+  ExpectTowers({.interleaved = false, .visible = true, .halfway = true});
+}
+
+TEST(Siamese, TowersThatMeetInSeveralOutputsFork) {
+  ExpectTowers({.product = true});
+  ExpectTowers({.interleaved = false, .swapped = true, .product = true});
+  ExpectTowers({.constants = true, .visible = true, .halfway = true, .product = true});
+}
+
 TEST(Siamese, ThreeTowersFork) { ExpectTowers({.towers = 3}); }
+
+TEST(Siamese, TowersThatAreNotWorthAForkSayWhatTheyCost) {
+  const Engine engine(EngineOptions{.threads = 2});
+  for (const bool product : {false, true}) {
+    const auto model = LoadModel(engine, Build({.depth = 2, .product = product}));
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(Forks(*model), 0);
+    const std::vector<Decline> declines = ScheduleDeclines(*model);
+    ASSERT_EQ(declines.size(), product ? 2U : 1U);  // so are the ways to the outputs
+    EXPECT_THAT(declines[0].node, testing::HasSubstr("(Conv)"));
+    EXPECT_EQ(declines[0].role, "branch of 3 tasks");
+    EXPECT_EQ(declines[0].rule, "costs less than a fork is worth");
+    EXPECT_THAT(declines[0].numbers, testing::MatchesRegex("[0-9]+\\.[0-9]+ us < 20\\.00 us"));
+  }
+  const auto model = LoadModel(engine, Build({}));
+  ASSERT_NE(model, nullptr);
+  EXPECT_TRUE(ScheduleDeclines(*model).empty());
+}
+
+TEST(Siamese, TowersThatAreSwitchedOffSaySo) {
+  const Engine engine(EngineOptions{.threads = 2, .towers = false});
+  const auto model = LoadModel(engine, Build({}));
+  ASSERT_NE(model, nullptr);
+  const std::vector<Decline> declines = ScheduleDeclines(*model);
+  ASSERT_EQ(declines.size(), 1U);
+  EXPECT_EQ(declines[0].rule, "towers are switched off");
+}
 
 TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
   const std::string bytes = Build({});

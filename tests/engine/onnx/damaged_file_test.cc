@@ -113,7 +113,7 @@ TEST(DamagedFile, JunkBehindAModelIsRefused) {
 }
 
 TEST(DamagedFile, OtherKindsOfFilesAreRefused) {
-  EXPECT_THAT(ErrorOfBytes(""), HasSubstr("IR version 0"));
+  EXPECT_EQ(ErrorOfBytes(""), "the model is empty");
   for (const std::string& text :
        {std::string("hello\n"), std::string("version https://git-lfs.github.com/spec/v1\noid sha"),
         std::string("<html></html>"), std::string("\x89PNG\r\n\x1a\n"), std::string("PK\x03\x04"),
@@ -205,7 +205,8 @@ std::string Mutated(std::string bytes, std::mt19937& random) {
 // Either a graph that holds together or a refusal of the input.
 void ExpectAnswer(const Status& status, int round) {
   if (status.ok()) return;
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << round << ": " << status;
+  EXPECT_TRUE(absl::IsInvalidArgument(status) || absl::IsUnimplemented(status))
+      << round << ": " << status;
   EXPECT_FALSE(Message(status).empty()) << round;
 }
 
@@ -320,7 +321,7 @@ TEST_F(ModelFile, IsRegularThereAndNotTooLarge) {
   EXPECT_EQ(Error(), "the model is not a regular file");
   std::filesystem::remove(path_);
   directory_.Write("model.onnx", "");
-  EXPECT_THAT(Error(), HasSubstr("IR version 0"));
+  EXPECT_EQ(Error(), "the model file is empty");
   std::filesystem::resize_file(path_, int64_t{3} << 30);
   EXPECT_THAT(Error(), HasSubstr("2 GiB"));
 }

@@ -251,7 +251,26 @@ TEST(GraphImport, OpsetsThatAreNotKnownAreRefused) {
   missing.proto().clear_opset_import();
   EXPECT_THAT(ErrorOf(missing), HasSubstr("imports no opset"));
   missing.ImportOpset("custom", 1);
-  EXPECT_THAT(ErrorOf(missing), AllOf(HasSubstr("node -> 'y' (Relu)"), HasSubstr("domain ''")));
+  EXPECT_THAT(ErrorOf(missing), HasSubstr("node #0 -> 'y' (Relu): no opset of its domain ''"));
+}
+
+TEST(GraphImport, OpsetsAndDomainsThatAreNotKnownHideNothingElse) {
+  ModelBuilder model(9999);
+  model.ImportOpset("custom", 0)
+      .Input("x", DType::kFloat, {2})
+      .Node("NoSuchOp", {"x"}, {"a"}, {}, "first")
+      .Node("Twist", {"a"}, {"b"}, {}, "second", "missing")
+      .Node("Softmax", {"x"}, {"c"}, {{"axis", int64_t{7}}}, "third")
+      .Node("Add", {"a", "c"}, {"d"})
+      .Node("Relu", {"x"}, {"y"}, {{"flavour", int64_t{1}}}, "fourth")
+      .Output("y", DType::kFloat, {2});
+  EXPECT_THAT(ErrorOf(model),
+              AllOf(HasSubstr("opset 9999 of domain ''"), HasSubstr("opset 0 of domain 'custom'"),
+                    HasSubstr("node 'first' (NoSuchOp): operator NoSuchOp"),
+                    HasSubstr("node 'second' (missing.Twist): no opset of its domain 'missing'"),
+                    HasSubstr("node 'third' (Softmax)"),
+                    HasSubstr("node 'fourth' (Relu): opset 28 of Relu has no attribute 'flavour'"),
+                    testing::Not(HasSubstr("undefined"))));
 }
 
 TEST(GraphImport, NodesHaveTheVersionOfTheirDomain) {

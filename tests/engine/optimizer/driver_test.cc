@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "engine/graph/dump.h"
 #include "engine/graph/verify.h"
 #include "tests/engine/optimizer/toy_ops.h"
@@ -38,6 +40,27 @@ TEST(Driver, APassThatIsSwitchedOffLeavesTheGraphAlone) {
   const auto changed = std::ranges::find(report->passes, "fuse_epilogue", &PassReport::pass);
   ASSERT_NE(changed, report->passes.end());
   EXPECT_EQ(changed->changes, 1);
+}
+
+TEST(Driver, AsksBeforeEveryNodeWhetherItIsToStop) {
+  constexpr int kNodes = 50;
+  int asked = 0;
+  const auto optimize = [&](int stop_at) {
+    ToyGraph toy;
+    graph::ValueId last = toy.Input("x");
+    for (int i = 0; i < kNodes; ++i) last = toy.Node("Double", {last}, "h", Double());
+    toy.Output(last);
+    asked = 0;
+    OptimizeOptions options;
+    options.stopped = [&] { return ++asked >= stop_at; };
+    return Optimize(toy.graph, toy.constants, options).status();
+  };
+  EXPECT_TRUE(optimize(std::numeric_limits<int>::max()).ok());
+  EXPECT_GE(asked, kNodes * static_cast<int>(PassNames().size()));
+  for (const int stop_at : {1, 2, kNodes, kNodes + 1, kNodes + 2, 5 * kNodes}) {
+    EXPECT_EQ(optimize(stop_at).code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(asked, stop_at) << "it goes on";
+  }
 }
 
 // Replaces every node by a copy of itself, for ever.

@@ -1,5 +1,6 @@
 #include "tests/engine/optimizer/pass_testing.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/graph/dump.h"
@@ -36,6 +37,20 @@ PassOutcome RunPass(std::string_view pass, tandem::test::GraphBuilder& builder,
   outcome.report = *report;
   outcome.unchanged = graph::Dump(outcome.graph) == dump;
   return outcome;
+}
+
+void ExpectDeclined(const PassOutcome& outcome, const std::string& rule) {
+  EXPECT_TRUE(outcome.unchanged);
+  ASSERT_EQ(outcome.report.declines.size(), 1u);
+  EXPECT_THAT(outcome.report.declines[0].rule, testing::HasSubstr(rule));
+}
+
+void ExpectOutputsOnTheWayStopIt(const std::vector<std::string>& values,
+                                 const std::function<PassOutcome(const std::string&)>& fuse) {
+  for (const std::string& value : values) {
+    SCOPED_TRACE(value);
+    ExpectDeclined(fuse(value), "another reader");
+  }
 }
 
 }  // namespace tandem::optimizer::test

@@ -54,6 +54,27 @@ TEST(PackStore, APackIsFoundAfterItsConstantIsGoneAndNotByAddress) {
   first = Unavailable("let go");
 }
 
+// Two loads pack the same weight at the same time: the second one finds it missing, too, and is
+// done first.
+TEST(PackStore, APackThatTwoMakeAtTheSameTimeIsOneAndCountsOnce) {
+  graph::ConstantStore constants;
+  PackStore packs;
+  const graph::ConstantRef weight = constants.Intern(Tensor::Of<float>({2}, {1, 2}));
+  StatusOr<ops::PackRef> inner = Unavailable("not packed yet");
+  ops::PackSpec spec = CopySpec("avx2", 8);
+  const auto copy = spec.fill;
+  spec.fill = [&](const TensorView& native, std::span<std::byte> out) {
+    inner = packs.Get(*weight, CopySpec("avx2", 8));
+    copy(native, out);
+  };
+  const auto outer = packs.Get(*weight, spec);
+  ASSERT_TRUE(outer.ok() && inner.ok());
+  EXPECT_EQ(*outer, *inner);
+  EXPECT_EQ(packs.stats().built, 1u);
+  EXPECT_EQ(packs.stats().shared, 1u);
+  EXPECT_EQ(packs.stats().bytes, 8u);
+}
+
 TEST(PackStore, APackIsFreedWithItsLastReader) {
   graph::ConstantStore constants;
   PackStore packs;

@@ -9,13 +9,15 @@
 #include <random>
 #include <set>
 
+#include "tests/engine/plan/schedule_graphs.h"
+
 namespace tandem::plan {
 namespace {
 
 constexpr double kGate = 20e-6;
 
-TaskNode Heavy(std::vector<TaskIndex> predecessors) { return {std::move(predecessors), 1e-3}; }
-TaskNode Light(std::vector<TaskIndex> predecessors) { return {std::move(predecessors), 1e-9}; }
+using test::Heavy;
+using test::Light;
 
 // "0 (1 2|3) 4": tasks in order, forks in parentheses.
 std::string Text(const Schedule& schedule, int block = 0) {
@@ -77,18 +79,79 @@ TEST(Schedule, BranchesBelowTheGateStaySequential) {
   EXPECT_EQ(BuildSchedule(towers, std::numeric_limits<double>::infinity()).forks(), 0);
 }
 
-TEST(Schedule, EntangledBranchesStaySequential) {
-  // 2 reads both starts, 3 only the second: no cut separates two branches.
+TEST(Schedule, AHeavyReaderOfOneTowerBelongsToIt) {
+  // 2 reads both starts, 3 only the second.
   const std::vector<TaskNode> tasks = {Heavy({}), Heavy({}), Heavy({0, 1}), Heavy({1})};
-  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "0 1 2 3");
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0|1 3) 2");
 }
 
-TEST(Schedule, WhatMakesAnOutputOfATowerComesLast) {
+TEST(Schedule, WhatMakesAnOutputOfATowerRunsInIt) {
   // 3 reads the end of one tower beside the join.
   const std::vector<TaskNode> heavy = {Heavy({}), Heavy({}), Heavy({0, 1}), Light({0})};
-  EXPECT_EQ(Text(BuildSchedule(heavy, kGate)), "(0|1) 2 3");
+  EXPECT_EQ(Text(BuildSchedule(heavy, kGate)), "(0 3|1) 2");
   const std::vector<TaskNode> light = {Heavy({}), Heavy({}), Light({0, 1}), Light({0})};
-  EXPECT_EQ(Text(BuildSchedule(light, kGate)), "(0|1) 2 3");
+  EXPECT_EQ(Text(BuildSchedule(light, kGate)), "(0 3|1) 2");
+}
+
+TEST(Schedule, AnOutputOnTheWayOfATowerChangesNothing) {
+  // 0 2 4 and 1 3 5 are the towers, 6 joins them; 7 and 8 make outputs of 2 and of 4.
+  const std::vector<TaskNode> tasks = {Heavy({}),     Heavy({}),  Heavy({0}),
+                                       Heavy({1}),    Heavy({2}), Heavy({3}),
+                                       Heavy({4, 5}), Light({2}), Light({4})};
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0 2 7 4 8|1 3 5) 6");
+}
+
+TEST(Schedule, TowersThatMeetInSeveralTasksFork) {
+  // 0 2 and 1 3 are the towers; 4 and 5 read both.
+  std::vector<TaskNode> tasks = {Heavy({}),  Heavy({}),     Heavy({0}),
+                                 Heavy({1}), Heavy({2, 3}), Heavy({2, 3})};
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0 2|1 3) (4|5)");
+  tasks.push_back(Light({4, 5}));
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0 2|1 3) (4|5) 6");
+  tasks[4].seconds = tasks[5].seconds = 1e-9;
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0 2|1 3) 4 5 6");
+  tasks.pop_back();
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0 2|1 3) 4 5");
+}
+
+TEST(Schedule, TowersThatMeetOnTheirWayFork) {
+  // Three starts; 3 reads the first two, 4 the last two, 5 and 6 read both of these.
+  const std::vector<TaskNode> tasks = {Heavy({}),     Heavy({}),     Heavy({}),    Heavy({0, 1}),
+                                       Heavy({1, 2}), Heavy({3, 4}), Heavy({3, 4})};
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0|1|2) (3|4) (5|6)");
+}
+
+TEST(Schedule, AnInnerForkStaysOneWhereTowersMeetInLightTasks) {
+  // 0 is a tower; 1 and 2 meet in 3, which is one with them; 4 and 5 read both.
+  const std::vector<TaskNode> tasks = {Heavy({}),     Heavy({}),     Heavy({}),
+                                       Heavy({1, 2}), Light({0, 3}), Light({0, 3})};
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "(0|(1|2) 3) 4 5");
+}
+
+TEST(Schedule, WhatIsLightAndReadByBothTowersRunsFirst) {
+  // 2 enters both towers behind their starts 0 and 1; 5 and 6 join.
+  const std::vector<TaskNode> tasks = {Heavy({}),     Heavy({}),     Light({}),    Heavy({0, 2}),
+                                       Heavy({1, 2}), Heavy({3, 4}), Heavy({3, 4})};
+  EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "2 (0 3|1 4) (5|6)");
+}
+
+TEST(Schedule, SaysWhichBranchesAreNotWorthAFork) {
+  std::vector<TaskNode> tasks = {Heavy({}), Light({0}), Light({1}), Heavy({0}), Heavy({2, 3})};
+  const Schedule one = BuildSchedule(tasks, kGate);
+  ASSERT_EQ(one.unforked.size(), 1U);
+  EXPECT_EQ(one.unforked[0].longest, 1);
+  EXPECT_EQ(one.unforked[0].tasks, 2);
+  EXPECT_DOUBLE_EQ(one.unforked[0].seconds, 2e-9);
+  tasks[2] = Heavy({1});
+  EXPECT_TRUE(BuildSchedule(tasks, kGate).unforked.empty());
+  // Two that meet more than once.
+  const std::vector<TaskNode> several = {Light({}), {{}, 3e-9}, Heavy({0, 1}), Heavy({0, 1})};
+  const Schedule two = BuildSchedule(several, kGate);
+  EXPECT_EQ(Text(two), "0 1 (2|3)");
+  ASSERT_EQ(two.unforked.size(), 1U);
+  EXPECT_EQ(two.unforked[0].longest, 1);
+  // A chain has no branches.
+  EXPECT_TRUE(BuildSchedule(std::vector<TaskNode>{Light({}), Light({0})}, kGate).unforked.empty());
 }
 
 // Every task appears once, and nothing it needs runs later or in a branch beside it.
@@ -132,6 +195,17 @@ TEST(Schedule, RandomGraphsKeepEveryDependency) {
     SCOPED_TRACE(seed);
     CheckValid(tasks, BuildSchedule(tasks, kGate));
   }
+}
+
+TEST(Schedule, DeepGraphsKeepEveryDependency) {
+  for (const auto build : {test::Braid, test::ChainOfOutputs, test::Blocks, test::Nest}) {
+    const std::vector<TaskNode> tasks = build(600);
+    CheckValid(tasks, BuildSchedule(tasks, kGate));
+  }
+}
+
+TEST(Schedule, ABraidForksAtEveryStep) {
+  EXPECT_EQ(BuildSchedule(test::Braid(600), kGate).forks(), 300);
 }
 
 }  // namespace

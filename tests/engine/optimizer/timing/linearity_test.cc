@@ -1,28 +1,21 @@
 // The optimizer's time grows as the graph does.
+#include "tests/support/linearity.h"
+
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <time.h>
 
-#include <algorithm>
-
+#include "engine/ops/registry.h"
 #include "tests/engine/optimizer/toy_ops.h"
+#include "tests/support/random_tensor.h"
 
 namespace tandem::optimizer::test {
 namespace {
 
+using tandem::test::kLinear;
+using tandem::test::SecondsOfThread;
+
 Tensor Four() { return Tensor::Of<float>({4}, {-2, -1, 1, 2}); }
 
-constexpr double kLinear = 2.5;
-
 using Build = void (*)(ToyGraph&, int nodes);
-
-// Processor time of this thread, from the scheduler's clock: the times that getrusage tells are
-// estimated from ticks, which other programs bend.
-double SecondsOfThread() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 // Of `copies` graphs, so that short times add up to many ticks of the clock.
 double SecondsToOptimize(Build build, int nodes, int copies) {
@@ -37,21 +30,9 @@ double SecondsToOptimize(Build build, int nodes, int copies) {
   return seconds;
 }
 
-// Time for twice the nodes against time for the nodes, in seven alternating pairs: the lower
-// quartile, so that a limit is passed only when the whole range between the quartiles is beyond it.
 double RatioOfTwice(Build build, int nodes, int copies) {
-  // Memory that is freed stays with the process: whether the kernel has to find fresh pages for the
-  // next graph is not a matter of the driver.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  SecondsToOptimize(build, 2 * nodes, 1);
-  std::vector<double> ratios;
-  for (int i = 0; i < 7; ++i) {
-    const double once = SecondsToOptimize(build, nodes, copies);
-    ratios.push_back(SecondsToOptimize(build, 2 * nodes, copies) / once);
-  }
-  std::ranges::sort(ratios);
-  return ratios[1];
+  return tandem::test::RatioOfTwice(
+      [&](int size) { return SecondsToOptimize(build, size, copies); }, nodes);
 }
 
 // The constant is read by every node, which is the worst case for lists of uses.
@@ -72,7 +53,36 @@ void BuildConstantChain(ToyGraph& toy, int nodes) {
   toy.Output(toy.Node("Add", {toy.Input("x"), last}, "y", Residual()));
 }
 
+// A node of ONNX with a result of the extents of the last input.
+graph::ValueId Add(ToyGraph& toy, const std::string& op, std::vector<graph::ValueId> inputs) {
+  graph::Node node;
+  node.op_type = op;
+  node.opset = 17;
+  node.outputs = {toy.graph.AddValue("v", toy.graph.value(inputs.front()).type)};
+  node.inputs = std::move(inputs);
+  node.op = *ops::ParseNode(node);
+  const graph::ValueId result = node.outputs[0];
+  toy.graph.AddNode(std::move(node));
+  return result;
+}
+
+// Element-wise operators behind one convolution.
+void BuildElementwiseChain(ToyGraph& toy, int nodes) {
+  const graph::ValueId x =
+      toy.graph.AddInput("x", {.dtype = DType::kFloat, .dims = graph::DimVector{1, 4, 3, 3}});
+  const graph::ValueId w = toy.Constant("w", tandem::test::RandomFloats({4, 4, 1, 1}, 1));
+  graph::ValueId last = Add(toy, "Conv", {x, w});
+  for (int i = 0; i < nodes; ++i) last = Add(toy, i % 2 == 0 ? "Relu" : "Neg", {last});
+  toy.Output(last);
+}
+
 TEST(Linearity, OfTheNodes) { EXPECT_LT(RatioOfTwice(BuildWide, 10'000, 4), kLinear); }
+
+TEST(Linearity, OfAChainOfElementwiseOperators) {
+  for (const int nodes : {2000, 4000}) {
+    EXPECT_LT(RatioOfTwice(BuildElementwiseChain, nodes, 2), kLinear) << nodes;
+  }
+}
 
 TEST(Linearity, OfAConstantChain) {
   EXPECT_LT(RatioOfTwice(BuildConstantChain, 600, 200), kLinear);
