@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 
 #include "server/config/flags.h"
 
@@ -136,6 +137,25 @@ constexpr std::pair<std::string_view, PlanFormat> kPlanFormats[] = {{"text", Pla
                                                                     {"dot", PlanFormat::kDot},
                                                                     {"html", PlanFormat::kHtml}};
 
+// Explain shows one plan, compares two, or compares results: flags of another use are errors.
+Status CheckUse(const CLI::App& app) {
+  const auto given = [&app](const char* flag) { return app.count(flag) > 0; };
+  const bool bisects = given("--bisect") && app.get_option("--bisect")->as<bool>();
+  const bool compares = given("--diff");
+  if (bisects && compares) return InvalidArgument("--bisect and --diff do not go together");
+  if (given("--format") && (bisects || compares)) {
+    return InvalidArgument("--format does not go together with {}",
+                           bisects ? "--bisect" : "--diff");
+  }
+  for (const char* flag : {"--input", "--tolerance"}) {
+    if (given(flag) && !bisects) return InvalidArgument("{} goes with --bisect only", flag);
+  }
+  for (const char* flag : {"--other-cpu", "--other-disable-pass"}) {
+    if (given(flag) && !compares) return InvalidArgument("{} goes with --diff only", flag);
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<Command> ParseExplain(std::span<const std::string> arguments) {
   ModelApp model(
       "Shows the plan that a model is compiled into: tasks with their kernels, layouts and "
@@ -157,17 +177,21 @@ StatusOr<Command> ParseExplain(std::span<const std::string> arguments) {
                     "Run it, and without passes on reference kernels; name the first value that "
                     "differs");
   against.AddList("--input", inputs, "NAME=FILE", std::string(kInputHelp) + "; others are made up");
-  against.Add("--tolerance", bisect.tolerance, "SHARE", "Of the largest magnitude of each value")
-      ->check(CLI::NonNegativeNumber);
+  against.Add("--tolerance", bisect.tolerance, "SHARE", "Of the largest magnitude of each value");
   ASSIGN_OR_RETURN(const auto help, server::ParseFlags(model.app, arguments));
   if (help) return HelpText{*help};
+  RETURN_IF_ERROR(CheckUse(model.app));
+  if (!std::isfinite(bisect.tolerance) || bisect.tolerance < 0) {
+    return InvalidArgument("--tolerance is {}; a number of at least 0 is expected",
+                           bisect.tolerance);
+  }
   ASSIGN_OR_RETURN(bisect.model, model.Resolve());
   ASSIGN_OR_RETURN(bisect.shapes, shapes.Resolve());
   if (bisects) {
     ASSIGN_OR_RETURN(bisect.inputs, ResolveInputs(inputs));
     return bisect;
   }
-  if (!other.path.empty()) {
+  if (model.app.count("--diff") > 0) {
     ASSIGN_OR_RETURN(ModelConfig after, other.Resolve(bisect.model));
     return DiffConfig{bisect.model, std::move(after), bisect.shapes};
   }
@@ -206,14 +230,14 @@ StatusOr<Command> ParseRun(std::span<const std::string> arguments) {
   in.AddList("--input", inputs, "NAME=FILE", kInputHelp);
   FlagGroup out(model.app, "Outputs");
   out.AddList("--output", config.outputs, "NAME", "An output to compute; without any: all");
-  model.app
-      .add_option("--output-dir", config.output_directory,
-                  "Write each output to a file here instead of printing it")
-      ->option_text("DIR")
-      ->group("Outputs");
+  CLI::Option* const directory =
+      model.app.add_option("--output-dir", config.output_directory,
+                           "Write each output to a file here instead of printing it");
+  directory->option_text("DIR")->group("Outputs");
   std::string format = "npy";
   out.Add("--output-format", format, "FORMAT", "Of the files written: npy or pb")
-      ->check(CLI::IsMember({"npy", "pb"}));
+      ->check(CLI::IsMember({"npy", "pb"}))
+      ->needs(directory);
   ASSIGN_OR_RETURN(const auto help, server::ParseFlags(model.app, arguments));
   if (help) return HelpText{*help};
   ASSIGN_OR_RETURN(config.model, model.Resolve());

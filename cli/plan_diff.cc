@@ -1,6 +1,7 @@
 // What two plans do differently.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -19,18 +20,73 @@ std::string KeyOf(const PlanReport& report, const TaskReport& task) {
   return task.name;
 }
 
-// What is compared of a task, in a line.
+// Which content a constant has; a few digits of its hash tell contents apart.
+constexpr size_t kContentDigits = 12;
+
+// Names, with what tells apart what has the same name.
+std::string Names(const PlanReport& report, const std::vector<int>& ports) {
+  std::string text;
+  for (const int port : ports) {
+    if (!text.empty()) text += ", ";
+    if (port < 0) {
+      text += "-";
+      continue;
+    }
+    const ValueReport& value = report.values[static_cast<size_t>(port)];
+    text += value.name;
+    if (value.layout != Layout::kNative) text += fmt::format(" {}", LayoutName(value.layout));
+    if (!value.content.empty()) text += " #" + value.content.substr(0, kContentDigits);
+  }
+  return text;
+}
+
+std::string ShapedNames(const PlanReport& report, const std::vector<int>& ports) {
+  std::string text;
+  for (const int port : ports) {
+    if (port < 0) continue;
+    const ValueReport& value = report.values[static_cast<size_t>(port)];
+    text += fmt::format(", {} {}{}", value.name, DTypeName(value.dtype),
+                        value.shape ? ToString(*value.shape) : value.extents);
+    if (value.layout != Layout::kNative) text += fmt::format(" {}", LayoutName(value.layout));
+  }
+  return text;
+}
+
+// What is compared of a task but for its bodies, in a line.
 std::string LineOf(const PlanReport& report, const TaskReport& task) {
   std::string line = fmt::format("{}: {}", task.name, task.kernel);
   for (const std::string& stage : task.epilogue) line += " +" + stage;
-  for (const int output : task.outputs) {
-    if (output < 0) continue;
-    const ValueReport& value = report.values[static_cast<size_t>(output)];
-    line += fmt::format(", {} {}{}", value.name, DTypeName(value.dtype),
-                        value.shape ? ToString(*value.shape) : value.extents);
-    if (value.layout != Layout::kNative) line += fmt::format(" {}", LayoutName(value.layout));
-  }
+  for (const std::string& attribute : task.attributes) line += " " + attribute;
+  line += ShapedNames(report, task.outputs);
+  if (!task.inputs.empty()) line += " from " + Names(report, task.inputs);
+  for (const std::string& body : task.body_names) line += ", body " + body;
   return line;
+}
+
+// Every line of `text`, which ends in a newline, further to the right.
+std::string Indented(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t end = text.find('\n') + 1;
+    result += "    ";
+    result += text.substr(0, end);
+    text.remove_prefix(end);
+  }
+  return result;
+}
+
+std::string StepsDiff(const PlanReport& before, const PlanReport& after);
+
+// Bodies of the same name.
+std::string BodiesDiff(const TaskReport& before, const TaskReport& after) {
+  std::string text;
+  for (size_t i = 0; i < std::min(before.bodies.size(), after.bodies.size()); ++i) {
+    if (before.body_names[i] != after.body_names[i]) continue;
+    const std::string diff = StepsDiff(before.bodies[i], after.bodies[i]);
+    if (diff.empty()) continue;
+    text += fmt::format("  body {} of {}\n", after.body_names[i], after.name) + Indented(diff);
+  }
+  return text;
 }
 
 // Lines of both sides in the order of `before`; what only `after` has follows its predecessor
@@ -54,6 +110,7 @@ std::string TasksDiff(const PlanReport& before, const PlanReport& after) {
     last = key;
     const std::string old_line = LineOf(before, *old_task->second);
     if (old_line != line) changed[key] = fmt::format("- {}\n+ {}\n", old_line, line);
+    changed[key] += BodiesDiff(*old_task->second, task);
   }
   std::string text = behind[""];
   for (const TaskReport& task : before.tasks) {
@@ -62,6 +119,18 @@ std::string TasksDiff(const PlanReport& before, const PlanReport& after) {
     text += changed[key] + behind[key];
   }
   return text;
+}
+
+std::string PortsDiff(std::string_view what, const std::string& before, const std::string& after) {
+  if (before == after) return "";
+  return fmt::format("- {0}: {1}\n+ {0}: {2}\n", what, before, after);
+}
+
+// Inputs, tasks and outputs.
+std::string StepsDiff(const PlanReport& before, const PlanReport& after) {
+  return PortsDiff("inputs", Names(before, before.inputs), Names(after, after.inputs)) +
+         TasksDiff(before, after) +
+         PortsDiff("outputs", Names(before, before.outputs), Names(after, after.outputs));
 }
 
 std::string DeclineLine(const Decline& decline) {
@@ -102,7 +171,7 @@ std::string DiffText(const PlanReport& before, const PlanReport& after) {
   if (before.joinable != after.joinable) {
     text += fmt::format("requests join {} -> {}\n", before.joinable, after.joinable);
   }
-  text += TasksDiff(before, after) + DeclinesDiff(before, after);
+  text += StepsDiff(before, after) + DeclinesDiff(before, after);
   return text.empty() ? "the plans are alike\n" : text;
 }
 

@@ -57,7 +57,7 @@ std::string Number(const std::optional<double>& number) {
 
 // A table with a heading; `columns` separated by '|', `rows` of cells.
 std::string Table(std::string_view heading, std::string_view columns, const std::string& rows) {
-  std::string text = fmt::format("<h2>{}</h2>\n<table>\n<tr>", heading);
+  std::string text = fmt::format("<h2>{}</h2>\n<table>\n<tr>", Escaped(heading));
   for (size_t begin = 0; begin <= columns.size();) {
     const size_t end = std::min(columns.find('|', begin), columns.size());
     text += fmt::format("<th>{}</th>", columns.substr(begin, end - begin));
@@ -94,6 +94,14 @@ std::string ValuesCell(const PlanReport& report, const std::vector<int>& ports) 
   return "<td>" + text + "</td>";
 }
 
+std::string KernelCell(const TaskReport& task) {
+  std::string kernel = task.kernel;
+  for (const std::string& stage : task.epilogue) kernel += " +" + stage;
+  std::string text = Escaped(kernel);
+  for (const std::string& attribute : task.attributes) text += "<br>" + Escaped(attribute);
+  return "<td>" + text + "</td>";
+}
+
 std::string TaskRows(const PlanReport& report) {
   std::vector<std::string> towers(report.tasks.size());
   AddTowers(report, 0, "", towers);
@@ -102,15 +110,28 @@ std::string TaskRows(const PlanReport& report) {
   std::string rows;
   for (size_t i = 0; i < report.tasks.size(); ++i) {
     const TaskReport& task = report.tasks[i];
-    std::string kernel = task.kernel;
-    for (const std::string& stage : task.epilogue) kernel += " +" + stage;
     const double share = longest > 0 ? 100 * task.estimated_seconds / longest : 0;
-    rows += Row(Number(static_cast<double>(i)) + Cell(task.name) + Cell(kernel) + Cell(towers[i]) +
-                ValuesCell(report, task.inputs) + ValuesCell(report, task.outputs) +
-                Number(task.multiply_adds) + Number(task.moved_bytes) +
-                fmt::format("<td class=\"bar\"><div style=\"width: {:.0f}px\"></div></td>", share));
+    rows +=
+        Row(Number(static_cast<double>(i)) + Cell(task.name) + KernelCell(task) + Cell(towers[i]) +
+            ValuesCell(report, task.inputs) + ValuesCell(report, task.outputs) +
+            Number(task.multiply_adds) + Number(task.moved_bytes) +
+            fmt::format("<td class=\"bar\"><div style=\"width: {:.0f}px\"></div></td>", share));
   }
   return rows;
+}
+
+// The tasks of a plan, then those of the bodies in it.
+std::string TaskTables(const PlanReport& report, const std::string& heading) {
+  std::string text =
+      Table(heading, "|nodes|kernel|tower|reads|computes|multiply-adds|bytes moved|estimated time",
+            TaskRows(report));
+  for (const TaskReport& task : report.tasks) {
+    for (size_t i = 0; i < task.bodies.size(); ++i) {
+      text += TaskTables(task.bodies[i],
+                         fmt::format("{}, {} of {}", heading, task.body_names[i], task.name));
+    }
+  }
+  return text;
 }
 
 std::string TotalRows(const PlanReport& report) {
@@ -149,10 +170,8 @@ std::string ToHtml(const PlanReport& report, const std::string& title) {
                     Cell(decline.rule) + Cell(decline.numbers));
   }
   return fmt::format(kHead, Escaped(title)) + Table("Totals", "of|", TotalRows(report)) +
-         Table("Tasks",
-               "|nodes|kernel|tower|reads|computes|multiply-adds|bytes moved|estimated time",
-               TaskRows(report)) +
-         Table("Packs", "format|bytes", packs) + Table("Passes", "pass|changes|us", passes) +
+         TaskTables(report, "Tasks") + Table("Packs", "format|bytes", packs) +
+         Table("Passes", "pass|changes|us", passes) +
          Table("Declined", "pass|node|role|rule|numbers", declines) + "</body>\n</html>\n";
 }
 

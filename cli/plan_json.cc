@@ -29,6 +29,7 @@ void AddValue(JsonWriter& json, const ValueReport& value) {
     json.Null();
   }
   json.Key("layout").Text(LayoutName(value.layout)).Key("memory").Text(value.memory);
+  json.Key("content").Text(value.content);
   AddBytes(json, "bytes", value.bytes);
   json.Close('}');
 }
@@ -51,6 +52,8 @@ void AddTask(JsonWriter& json, const TaskReport& task) {
   json.Open('{').Key("name").Text(task.name).Key("kernel").Text(task.kernel);
   json.Key("epilogue").Open('[');
   for (const std::string& stage : task.epilogue) json.Text(stage);
+  json.Close(']').Key("attributes").Open('[');
+  for (const std::string& attribute : task.attributes) json.Text(attribute);
   json.Close(']');
   AddPorts(json, "inputs", task.inputs);
   json.Key("packed").Open('[');
@@ -87,6 +90,8 @@ void AddSchedule(JsonWriter& json, const PlanReport& report, int block) {
 }
 
 void AddSteps(JsonWriter& json, const PlanReport& report) {
+  AddPorts(json, "inputs", report.inputs);
+  AddPorts(json, "outputs", report.outputs);
   json.Key("values").Open('[');
   for (const ValueReport& value : report.values) AddValue(json, value);
   json.Close(']').Key("tasks").Open('[');

@@ -19,8 +19,9 @@ struct ValueReport {
   std::string extents;         // as far as known at load: "[N,3,224,224]"
   std::optional<Shape> shape;  // nothing where it depends on data, and without shapes
   Layout layout = Layout::kNative;
-  std::string memory;  // where it lies: "arena", "view of 'x'", "packed" ...; "" without shapes
-  size_t bytes = 0;    // of its elements; 0 where it has none of its own that are kept
+  std::string memory;   // where it lies: "arena", "view of 'x'", "packed" ...; "" without shapes
+  size_t bytes = 0;     // of its elements; 0 where it has none of its own that are kept
+  std::string content;  // hash of a constant's elements; "" for all others
 };
 
 struct PlanReport;
@@ -30,6 +31,8 @@ struct TaskReport {
   std::string name;    // of the nodes it was made of
   std::string kernel;  // with instruction set and tile; "view" costs nothing
   std::vector<std::string> epilogue;
+  // Of the node, then of the stages of the epilogue: "axis=1", "Clip.max=6", "Sub.operand=2 first".
+  std::vector<std::string> attributes;
   std::vector<int> inputs;
   std::vector<bool> packed;  // by input: the step holds a pack instead
   std::vector<int> outputs;
@@ -76,6 +79,8 @@ struct ScheduleReport {
 };
 
 struct PlanReport {
+  std::vector<int> inputs;   // values; of a body: those that it captures last
+  std::vector<int> outputs;  // values
   std::vector<ValueReport> values;
   std::vector<TaskReport> tasks;
   std::vector<std::vector<ScheduleReport>> blocks;  // run in order; 0 is where a run starts

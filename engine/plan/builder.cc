@@ -325,6 +325,7 @@ class Builder {
     }
     for (size_t v = 0; v < plan_->values.size(); ++v) {
       PlanValue& value = plan_->values[v];
+      if (value.constant != nullptr) value.content = value.constant->hash();
       if (!read_native[v] && !value.is_output) value.constant = nullptr;
       if (value.constant == nullptr) continue;
       ASSIGN_OR_RETURN(value.constant, constants_.WrittenOut(value.constant));

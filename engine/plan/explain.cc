@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/graph/dump.h"
 #include "engine/plan/shape_plan.h"
 
 namespace tandem {
@@ -42,6 +43,7 @@ ValueReport ReportValue(const PlanValue& value) {
   ValueReport report{.name = value.name, .dtype = value.dtype, .layout = value.layout};
   report.extents = value.dims ? graph::ToString(*value.dims) : "[...]";
   if (value.constant != nullptr) report.memory = "constant";
+  if (value.content) report.content = ToString(*value.content);
   return report;
 }
 
@@ -96,9 +98,44 @@ void AddCost(const Plan& plan, const ShapePlan& shape_plan, size_t t, TaskReport
   report.moved_bytes = cost.bytes;
 }
 
+// An attribute's value, and which content its tensors have.
+std::string ValueOf(const graph::Attribute& attribute) {
+  std::string text = graph::ToString(attribute);
+  if (const auto* tensor = std::get_if<graph::ConstantRef>(&attribute)) {
+    text += " of " + ToString((*tensor)->hash());
+  } else if (const auto* tensors = std::get_if<std::vector<graph::ConstantRef>>(&attribute)) {
+    for (const graph::ConstantRef& tensor : *tensors) text += " of " + ToString(tensor->hash());
+  }
+  return text;
+}
+
+// Bodies are left out: they are plans of their own.
+void AddAttributes(const graph::Attributes& attributes, std::string_view prefix,
+                   std::vector<std::string>& texts) {
+  for (const auto& [name, attribute] : attributes) {
+    const bool is_body =
+        std::holds_alternative<std::shared_ptr<const graph::Graph>>(attribute) ||
+        std::holds_alternative<std::vector<std::shared_ptr<const graph::Graph>>>(attribute);
+    if (!is_body) texts.push_back(fmt::format("{}{}={}", prefix, name, ValueOf(attribute)));
+  }
+}
+
+std::vector<std::string> AttributesOf(const graph::Node& node) {
+  std::vector<std::string> texts;
+  AddAttributes(node.attributes, "", texts);
+  for (const graph::EpilogueStage& stage : node.epilogue) {
+    AddAttributes(stage.attributes, stage.op + ".", texts);
+    if (stage.operand < 0) continue;
+    texts.push_back(fmt::format("{}.operand={}{}", stage.op, stage.operand,
+                                stage.operand_is_first ? " first" : ""));
+  }
+  return texts;
+}
+
 TaskReport ReportTask(const Task& task) {
   TaskReport report{.name = task.name, .kernel = task.kernel};
   for (const graph::EpilogueStage& stage : task.node.epilogue) report.epilogue.push_back(stage.op);
+  report.attributes = AttributesOf(task.node);
   report.inputs.assign(task.inputs.begin(), task.inputs.end());
   report.packed = task.packed;
   report.outputs.assign(task.outputs.begin(), task.outputs.end());
@@ -115,6 +152,8 @@ TaskReport ReportTask(const Task& task) {
 
 PlanReport Report(const Plan& plan) {
   PlanReport report;
+  report.inputs.assign(plan.inputs.begin(), plan.inputs.end());
+  report.outputs.assign(plan.outputs.begin(), plan.outputs.end());
   for (const PlanValue& value : plan.values) report.values.push_back(ReportValue(value));
   for (const Task& task : plan.tasks) report.tasks.push_back(ReportTask(task));
   for (const Block& block : plan.schedule.blocks) {

@@ -27,8 +27,9 @@ struct PlanValue {
   DType dtype = DType::kUndefined;
   std::optional<graph::DimVector> dims;
   Layout layout = Layout::kNative;
-  graph::ConstantRef constant;  // its content lies in `layout`; null when only packs are read
-  TaskIndex def = -1;           // -1: an input or a constant
+  graph::ConstantRef constant;     // its content lies in `layout`; null when only packs are read
+  std::optional<Hash128> content;  // of a constant, even when only packs are read
+  TaskIndex def = -1;              // -1: an input or a constant
   std::vector<TaskIndex> readers;
   ValueIndex view_of = kOmitted;  // same memory as that value, which is no view itself
   bool is_output = false;

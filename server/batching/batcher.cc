@@ -50,6 +50,14 @@ Failure ShuttingDown() {
   return TurnedAway(Unavailable("the server is shutting down"), FailureReason::kDraining);
 }
 
+Failure OutOfDrainTime(const Call& call, std::chrono::milliseconds timeout) {
+  return TurnedAway(
+      Unavailable("model '{}': the server is shutting down and did not answer the request within "
+                  "the drain timeout of {} ms",
+                  call.model->name, timeout.count()),
+      FailureReason::kDraining);
+}
+
 Failure Expired(const Call& call, Clock::TimePoint now) {
   const std::string& model = call.model->name;
   if (call.deadline <= now) {
@@ -135,7 +143,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Impl> {
   void StartLocked(const std::vector<CallRef>& members, Clock::TimePoint now);
   bool SettleLocked(Call& call, Answers& answers, StatusOr<InferReply> reply);
   void FailLocked(Call& call, Answers& answers, Failure failure);
-  void FailQueuedLocked(Answers& answers);
+  // Fails whatever is not answered yet with what `why` makes of it.
+  void FailAllLocked(Answers& answers, const std::function<Failure(const Call&)>& why);
   void ExpireLocked(Answers& answers);
   void FinishLocked(Call& call, MemberResult result, Clock::TimePoint now, Answers& answers);
 
@@ -338,14 +347,17 @@ void Batcher::Impl::FailLocked(Call& call, Answers& answers, Failure failure) {
   EraseIfIdleLocked(*model);
 }
 
-void Batcher::Impl::FailQueuedLocked(Answers& answers) {
-  while (!queues_.empty()) {
-    const auto waiting = std::find_if(queues_.begin(), queues_.end(), [](const auto& entry) {
-      return !entry.second.pending().empty();
-    });
-    if (waiting == queues_.end()) return;
-    FailLocked(*waiting->second.pending().front(), answers, ShuttingDown());
+void Batcher::Impl::FailAllLocked(Answers& answers,
+                                  const std::function<Failure(const Call&)>& why) {
+  const auto next_waiting = [this] {
+    return std::find_if(queues_.begin(), queues_.end(),
+                        [](const auto& entry) { return !entry.second.pending().empty(); });
+  };
+  for (auto queue = next_waiting(); queue != queues_.end(); queue = next_waiting()) {
+    Call& call = *queue->second.pending().front();
+    FailLocked(call, answers, why(call));
   }
+  for (const CallRef& call : running_) FailLocked(*call, answers, why(*call));
 }
 
 void Batcher::Impl::ExpireLocked(Answers& answers) {
@@ -465,7 +477,7 @@ bool Batcher::Impl::Drain(std::chrono::milliseconds timeout) {
   while (unanswered_ > 0 && clock_.Now() < until) WaitFor(drained_, lock, until, clock_);
   if (unanswered_ == 0) return true;
   Answers answers;
-  FailQueuedLocked(answers);
+  FailAllLocked(answers, [&](const Call& call) { return OutOfDrainTime(call, timeout); });
   lock.unlock();
   Deliver(std::move(answers));
   return false;
@@ -485,8 +497,7 @@ void Batcher::Impl::Shutdown() {
     const std::scoped_lock lock(mutex_);
     draining_ = true;
     stopping_ = true;
-    FailQueuedLocked(answers);
-    for (const CallRef& call : running_) FailLocked(*call, answers, ShuttingDown());
+    FailAllLocked(answers, [](const Call&) { return ShuttingDown(); });
     work_.notify_all();
     expiry_.notify_all();
   }

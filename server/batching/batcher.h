@@ -78,7 +78,8 @@ class Batcher {
   std::shared_ptr<InferCall> Submit(InferRequest request, Done done);
 
   // Refuses new requests and returns when all accepted ones are answered, or after `timeout`; then
-  // those still queued are answered with Unavailable and false is returned.
+  // the others are answered with Unavailable, runs under way are told to end, and false is
+  // returned.
   bool Drain(std::chrono::milliseconds timeout);
 
   // Looks at the clock again now: for clocks that jump.

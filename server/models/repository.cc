@@ -46,6 +46,19 @@ std::string WithoutRoot(std::string text, const std::string& root) {
   return text;
 }
 
+std::string WhyNoVersion(const FoundModel& found) {
+  if (found.leads_nowhere) {
+    return fmt::format("model '{0}': the symbolic link {0} leads nowhere", found.name);
+  }
+  std::string why = fmt::format(
+      "model '{}': no version; a version is a directory with a positive number as its name",
+      found.name);
+  if (!found.with_leading_zeros.empty()) {
+    why += fmt::format("; '{}' is none: {}", found.with_leading_zeros.front(), kLeadingZeros);
+  }
+  return why;
+}
+
 std::string Where(std::string_view name, int64_t version) {
   return fmt::format("model '{}' version {}", name, version);
 }
@@ -127,13 +140,7 @@ void Repository::Impl::Enter(const ScanResult& scan) {
     }
     if (found.versions.empty()) {
       entry.state = ModelState::kUnavailable;
-      entry.reason = fmt::format(
-          "model '{}': no version; a version is a directory with a positive number as its name",
-          found.name);
-      if (!found.with_leading_zeros.empty()) {
-        entry.reason +=
-            fmt::format("; '{}' is none: {}", found.with_leading_zeros.front(), kLeadingZeros);
-      }
+      entry.reason = WhyNoVersion(found);
       metrics_.model_load_failures.Add();
       spdlog::error("model not loaded model={} reason={:?}", found.name, entry.reason);
     } else {
@@ -173,7 +180,9 @@ StatusOr<ServedModelRef> Repository::Impl::Load(const std::string& name, int64_t
   const std::string where = Where(name, version);
   const std::string file = fmt::format("{}/{}/model.onnx", name, version);
   const StatusOr<std::string> path = ResolveBeneath(options_.root, options_.root + "/" + file);
-  if (absl::IsNotFound(path.status())) return NotFound("{}: there is no file {}", where, file);
+  if (absl::IsNotFound(path.status())) {
+    return NotFound("{}: there is no file {}: {}", where, file, Message(path.status()));
+  }
   if (!path.ok()) return Annotate(path.status(), fmt::format("{}: {}", where, file));
   StatusOr<std::shared_ptr<const Model>> model = Internal("not loaded");
   try {

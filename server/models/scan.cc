@@ -10,13 +10,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of the directories in `path`, sorted.
+bool LeadsNowhere(const fs::path& path) {
+  std::error_code error;  // of a link that leads to itself, say
+  return fs::is_symlink(path, error) && !fs::exists(path, error);
+}
+
+// Names of the directories in `path`, and of the links there that lead nowhere, sorted.
 std::vector<std::string> Directories(const fs::path& path, std::error_code& error) {
   std::vector<std::string> names;
   fs::directory_iterator it(path, error);
   while (!error && it != fs::directory_iterator()) {
-    std::error_code unreadable;  // a dangling link, say: not a directory
-    if (it->is_directory(unreadable)) names.push_back(it->path().filename().string());
+    std::error_code unreadable;
+    if (it->is_directory(unreadable) || LeadsNowhere(it->path())) {
+      names.push_back(it->path().filename().string());
+    }
     it.increment(error);
   }
   std::sort(names.begin(), names.end());
@@ -25,7 +32,7 @@ std::vector<std::string> Directories(const fs::path& path, std::error_code& erro
 
 FoundModel FindVersions(const fs::path& root, const std::string& name) {
   std::error_code error;
-  FoundModel model{.name = name};
+  FoundModel model{.name = name, .leads_nowhere = LeadsNowhere(root / name)};
   for (const std::string& directory : Directories(root / name, error)) {
     const size_t zeros = std::min(directory.find_first_not_of('0'), directory.size());
     if (const std::optional<int64_t> version = ParseVersion(directory)) {
@@ -36,6 +43,18 @@ FoundModel FindVersions(const fs::path& root, const std::string& name) {
   }
   std::sort(model.versions.begin(), model.versions.end());
   return model;
+}
+
+// Why there is nothing behind `path`.
+Status Missing(const fs::path& root, const fs::path& path) {
+  fs::path link;
+  for (const fs::path& part : path.lexically_relative(root)) {
+    link /= part;
+    if (LeadsNowhere(root / link)) {
+      return NotFound("the symbolic link {} leads nowhere", link.string());
+    }
+  }
+  return NotFound("it does not exist");
 }
 
 }  // namespace
@@ -61,7 +80,7 @@ std::optional<int64_t> ParseVersion(std::string_view text) {
 StatusOr<std::string> ResolveBeneath(const std::string& root, const std::string& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
-  if (error) return NotFound("there is no such file");
+  if (error) return Missing(root, path);
   const fs::path real_root = fs::canonical(root, error);
   const bool beneath =
       !error && std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end()).first ==

@@ -22,6 +22,7 @@ struct FoundModel {
   std::vector<int64_t> versions;  // rising; may be empty
   // Directories that would be versions but for their leading zeros: no versions.
   std::vector<std::string> with_leading_zeros;
+  bool leads_nowhere = false;  // a symbolic link to what is not there
 };
 
 struct ScanResult {
@@ -30,13 +31,14 @@ struct ScanResult {
       ignored;  // directories whose names are no model names, hidden ones aside
 };
 
-// The file behind `path`, with all links followed. InvalidArgument when it lies outside the folder
-// `root`; NotFound when there is none.
+// The file behind `path`, which is below `root`, with all links followed. InvalidArgument when it
+// lies outside of `root`; NotFound when there is none, naming the link that leads nowhere.
 StatusOr<std::string> ResolveBeneath(const std::string& root, const std::string& path);
 
-// Directories below `root` and their version directories; other names among the versions, such as
-// "01" or "abc", are no versions. NotFound when `root` is no directory that can be read. A model
-// directory that cannot be read has no versions.
+// Directories below `root` and their version directories, links that lead nowhere among both: what
+// is meant to be served and cannot be is found, so that it is reported. Other names among the
+// versions, such as "01" or "abc", are no versions. NotFound when `root` is no directory that can
+// be read. A model directory that cannot be read has no versions.
 StatusOr<ScanResult> ScanRepository(const std::string& root);
 
 }  // namespace tandem::server

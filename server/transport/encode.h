@@ -17,7 +17,8 @@ Status EncodeInferResponse(const InferReply& reply, const ServedModel& model,
                            inference::ModelInferResponse& response);
 
 // Shapes have the batch axis, as -1, where the model batches; inputs with a default are left out,
-// since requests cannot replace them.
+// since requests cannot replace them. A port of unknown rank has no dims, as a scalar: the protocol
+// has no other word for it.
 inference::ModelMetadataResponse DescribeModel(const ServedModel& model,
                                                const std::vector<int64_t>& versions);
 

@@ -84,10 +84,10 @@ class HttpServer::Impl {
         pause_.expires_after(kAcceptPause);
         return pause_.async_wait([this](boost::system::error_code) { Accept(); });
       }
-      // A socket that finds no place is closed here.
-      if (shared_.connections < shared_.options.max_connections) {
-        std::make_shared<HttpSession>(std::move(socket), shared_)->Start();
+      if (shared_.sessions.size() >= shared_.options.max_connections) {
+        shared_.sessions.front()->GiveWay();
       }
+      std::make_shared<HttpSession>(std::move(socket), shared_)->Start();
       Accept();
     });
   }

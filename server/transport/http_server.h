@@ -28,7 +28,8 @@ struct HttpServerOptions {
   std::string address = "0.0.0.0";
   int port = 0;  // 0: the system chooses one
   size_t max_header_bytes = 8 * 1024;
-  size_t max_connections = 64;  // more are closed at once
+  // For one more, the one that has kept the server waiting longest is closed.
+  size_t max_connections = 64;
   // For one request to arrive, for its answer to be taken, and between requests.
   std::chrono::milliseconds timeout{5'000};
 };

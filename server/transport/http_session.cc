@@ -42,16 +42,29 @@ std::string_view PathOf(beast::string_view target) {
 
 HttpSession::HttpSession(asio::ip::tcp::socket socket, HttpShared& shared)
     : shared_(shared), stream_(std::move(socket)), buffer_(2 * shared.options.max_header_bytes) {
-  ++shared_.connections;
+  place_ = shared_.sessions.insert(shared_.sessions.end(), this);
 }
 
-HttpSession::~HttpSession() { --shared_.connections; }
+HttpSession::~HttpSession() {
+  if (place_) shared_.sessions.erase(*place_);
+}
+
+void HttpSession::GiveWay() {
+  shared_.sessions.erase(*place_);
+  place_.reset();
+  stream_.close();
+}
+
+void HttpSession::WaitForPeer(std::chrono::milliseconds time) {
+  stream_.expires_after(time);
+  if (place_) shared_.sessions.splice(shared_.sessions.end(), shared_.sessions, *place_);
+}
 
 void HttpSession::Read() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(shared_.options.max_header_bytes));
   parser_->body_limit(0);
-  stream_.expires_after(shared_.options.timeout);
+  WaitForPeer(shared_.options.timeout);
   http::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
@@ -110,7 +123,7 @@ HttpSession::Response HttpSession::MakeResponse(const HttpReply& reply, bool kee
 
 void HttpSession::Write(Response response) {
   response_.emplace(std::move(response));
-  stream_.expires_after(shared_.options.timeout);
+  WaitForPeer(shared_.options.timeout);
   http::async_write(stream_, *response_,
                     [self = shared_from_this()](beast::error_code error, size_t) {
                       if (error || self->response_->need_eof()) return self->Close();
@@ -122,7 +135,7 @@ void HttpSession::Close() {
   beast::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   if (ignored) return;
-  stream_.expires_after(kDiscardTime);
+  WaitForPeer(kDiscardTime);
   Discard();
 }
 

@@ -8,6 +8,7 @@
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,11 +17,14 @@
 
 namespace tandem::server {
 
+class HttpSession;
+
 // What connections share; used on the server's thread only.
 struct HttpShared {
   HttpServerOptions options;
   HttpRoutes routes;
-  size_t connections = 0;
+  // Those that have a place. Each waits for its peer; who has waited longest comes first.
+  std::list<HttpSession*> sessions;
 };
 
 // Reads requests and answers them, one after the other, until the peer closes, is too slow or sends
@@ -31,10 +35,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   ~HttpSession();
 
   void Start() { Read(); }
+  // Leaves its place to another connection and ends. Called once, while it has a place.
+  void GiveWay();
 
  private:
   using Response = boost::beast::http::response<boost::beast::http::string_body>;
 
+  // The peer has `time` from now on for what comes next.
+  void WaitForPeer(std::chrono::milliseconds time);
   void Read();
   void OnRead(boost::beast::error_code error);
   // The answer to the request that was read.
@@ -47,6 +55,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Discard();
 
   HttpShared& shared_;
+  std::optional<std::list<HttpSession*>::iterator> place_;  // nothing once it gave way
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;

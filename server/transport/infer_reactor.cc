@@ -4,12 +4,10 @@
 
 #include <chrono>
 #include <exception>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "grpc_service.pb.h"
-#include "server/models/retry_hint.h"
 #include "server/transport/decode.h"
 #include "server/transport/encode.h"
 #include "server/transport/grpc_status.h"
@@ -106,10 +104,7 @@ Status InferReactor::Encode(const ServedModel& model, const InferReply& reply) {
 }
 
 void InferReactor::Fail(const Status& status) {
-  if (const std::optional<milliseconds> wait = RetryAfter(status)) {
-    context_.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(wait->count()));
-  }
-  gate_.Pass([this, answer = ToGrpc(status)] { Finish(answer); });
+  gate_.Pass([this, answer = AnswerOf(status, context_)] { Finish(answer); });
 }
 
 void InferReactor::FailUnserved(const Status& status) {

@@ -34,7 +34,7 @@ grpc::ServerUnaryReactor* AnswerUnary(grpc::CallbackServerContext& context,
     spdlog::error("a call ended with an exception: {}", e.what());
     status = Internal("the call failed inside the server");
   }
-  reactor->Finish(ToGrpc(status));
+  reactor->Finish(AnswerOf(status, context));
   return reactor;
 }
 

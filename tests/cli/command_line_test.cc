@@ -64,7 +64,32 @@ TEST(CommandLine, ExplainComparesWithThePlainPlan) {
   EXPECT_EQ(config.inputs[0].path, "x.npy");
   EXPECT_EQ(config.tolerance, 0.5);
   EXPECT_EQ(config.shapes.batch, 2);
-  EXPECT_THAT(ErrorOf("explain", {"a.onnx", "--bisect", "--tolerance=-1"}), HasSubstr("-1"));
+  for (const char* tolerance : {"-1", "nan", "-nan", "inf"}) {
+    EXPECT_EQ(ErrorOf("explain", {"a.onnx", "--bisect", "--tolerance", tolerance}),
+              std::string("--tolerance is ") + tolerance + "; a number of at least 0 is expected");
+  }
+}
+
+TEST(CommandLine, ExplainRefusesFlagsThatDoNotGoTogether) {
+  const struct {
+    std::vector<std::string> flags;
+    const char* said;
+  } rows[] = {
+      {{"--bisect", "--diff=b.onnx"}, "--bisect and --diff do not go together"},
+      {{"--bisect", "--format=json"}, "--format does not go together with --bisect"},
+      {{"--diff=b.onnx", "--format=text"}, "--format does not go together with --diff"},
+      {{"--input=x=x.npy"}, "--input goes with --bisect only"},
+      {{"--diff=b.onnx", "--input=x=x.npy"}, "--input goes with --bisect only"},
+      {{"--bisect=false", "--tolerance=1"}, "--tolerance goes with --bisect only"},
+      {{"--other-cpu=avx2"}, "--other-cpu goes with --diff only"},
+      {{"--bisect", "--other-disable-pass=lower"}, "--other-disable-pass goes with --diff only"},
+  };
+  for (const auto& row : rows) {
+    std::vector<std::string> arguments = row.flags;
+    arguments.emplace_back("a.onnx");
+    EXPECT_EQ(ErrorOf("explain", arguments), row.said);
+  }
+  EXPECT_EQ(Parsed<ExplainConfig>("explain", {"a.onnx", "--bisect=false"}).model.path, "a.onnx");
 }
 
 TEST(CommandLine, BenchTakesIterationsAndInputs) {
@@ -87,6 +112,7 @@ TEST(CommandLine, RunTakesFilesAndADirectory) {
   EXPECT_THAT(config.outputs, testing::ElementsAre("z"));
   EXPECT_EQ(config.output_directory, "out");
   EXPECT_EQ(config.format, TensorFormat::kPb);
+  EXPECT_THAT(ErrorOf("run", {"m.onnx", "--output-format=pb"}), HasSubstr("--output-dir"));
 }
 
 TEST(CommandLine, ExportTakesTwoFiles) {

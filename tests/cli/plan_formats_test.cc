@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 #include "cli/commands.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/random_tensor.h"
@@ -77,6 +81,56 @@ TEST_F(PlanFormatsTest, ThePageEscapesNamesAndHasEveryTask) {
                            "<td class=\"number\">2359296</td>"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
+}
+
+// One output of Split, read twice, and the other go to the same task; a Loop has a body.
+ModelBuilder ManyEdges() {
+  ModelBuilder body;
+  body.Input("turn", DType::kInt64, {})
+      .Input("go", DType::kBool, {})
+      .Input("before", DType::kFloat, {2})
+      .Node("Identity", {"go"}, {"go_on"})
+      .Node("Add", {"before", "joined"}, {"after"}, {}, "inside")
+      .Output("go_on")
+      .Output("after");
+  ModelBuilder model;
+  model.Input("x", DType::kFloat, {4})
+      .Input("turns", DType::kInt64, {})
+      .Node("Split", {"x"}, {"s", "t"}, {}, "cut")
+      .Node("Sum", {"s", "t", "s"}, {"joined"}, {}, "join")
+      .Node("Loop", {"turns", "", "joined"}, {"y"}, {}, "again")
+      .Body("body", body)
+      .Output("y", DType::kFloat, {2});
+  return model;
+}
+
+TEST_F(PlanFormatsTest, TheGraphHasOneEdgeBetweenTwoTasks) {
+  ManyEdges().WriteFile(path_);
+  const std::string dot = Shown(PlanFormat::kDot);
+  std::set<std::string> edges;
+  std::istringstream lines(dot);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(line.find_first_not_of(' '));
+    if (line.find(" -> ") == std::string::npos) continue;
+    EXPECT_TRUE(edges.insert(line.substr(0, line.find(" ["))).second) << line;
+  }
+  EXPECT_GE(edges.size(), 5u);
+  // Both values are on the edge.
+  EXPECT_THAT(dot, HasSubstr("[label=\"float[2]\\nfloat[2]\"]"));
+}
+
+TEST_F(PlanFormatsTest, TheGraphAndThePageShowBodies) {
+  ManyEdges().WriteFile(path_);
+  const std::string dot = Shown(PlanFormat::kDot);
+  EXPECT_THAT(dot, testing::ContainsRegex("subgraph cluster_t[0-9]+b0_ \\{"));
+  EXPECT_THAT(dot, testing::ContainsRegex("t[0-9]+b0_t[0-9]+ \\[label=\"node 'inside' \\(Add\\)"));
+  EXPECT_THAT(dot, testing::ContainsRegex("t[0-9]+ -> t[0-9]+b0_ \\[style=dotted\\]"));
+  EXPECT_THAT(dot,
+              testing::ContainsRegex("t[0-9]+b0_v[0-9]+ \\[shape=ellipse, label=\"before\"\\]"));
+  EXPECT_EQ(std::ranges::count(dot, '{'), std::ranges::count(dot, '}'));
+  const std::string html = Shown(PlanFormat::kHtml);
+  EXPECT_THAT(html, HasSubstr("<h2>Tasks, body of node 'again' (Loop)</h2>"));
+  EXPECT_THAT(html, HasSubstr("node 'inside' (Add)"));
 }
 
 TEST_F(PlanFormatsTest, APlanIsLikeItself) {

@@ -5,6 +5,7 @@ import json
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -133,6 +134,24 @@ class LifecycleTest(unittest.TestCase):
         for thread in threads:
             thread.join(DEADLINE_SECONDS)
         self.assertEqual(faults, [])
+
+    def test_what_takes_longer_than_the_drain_timeout_is_told_so(self):
+        server, channel, stub = self.start("slow", "--drain-timeout", "1")
+        await_serving(channel)
+        request = pb.ModelInferRequest(model_name="count")
+        request.inputs.add(name="turns", datatype="INT64")
+        request.raw_input_contents.append(struct.pack("<q", 2**60))
+        call = stub.ModelInfer.future(request, timeout=DEADLINE_SECONDS)
+        running = 'tandem_requests_running{model="count",version="1"} 1'
+        while running not in http_status(server, "/metrics", "metrics")[1]:
+            self.assertFalse(call.done())
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(call.code(), grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(
+            call.details(),
+            "model 'count': the server is shutting down and did not answer the request within "
+            "the drain timeout of 1000 ms",
+        )
 
     def test_a_second_signal_ends_the_daemon_at_once(self):
         server, _, _ = self.start("good", "--drain-delay", "600")

@@ -5,6 +5,7 @@
 good/echo/1    every element type of the protocol: input xTYPE [N,3] comes back as yTYPE; batches
 good/pair/1, 2 a [N,4] times a constant matrix as `product`, b [N,2] as `copy`; batches
 good/fixed/1   x FP32 [2,3] as y; does not batch
+slow/count/1   counts from 0 to `turns` INT64 [] one by one, as `count`; does not batch
 mixed/         pair, and `broken`, which is no ONNX file
 """
 
@@ -80,12 +81,40 @@ def write_fixed(path):
     )
 
 
+def write_count(path):
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["before", "one"], ["after"]),
+            helper.make_node("Identity", ["go"], ["go_on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("before", TensorProto.INT64, []),
+        ],
+        [
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("after", TensorProto.INT64, []),
+        ],
+        [numpy_helper.from_array(np.array(1, np.int64), "one")],
+    )
+    write(
+        path,
+        [helper.make_node("Loop", ["turns", "", "zero"], ["count"], body=body)],
+        [("turns", TensorProto.INT64, [])],
+        [("count", TensorProto.INT64, [])],
+        [numpy_helper.from_array(np.array(0, np.int64), "zero")],
+    )
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     write_echo(root / "good" / "echo" / "1")
     write_pair(root / "good" / "pair" / "1")
     write_pair(root / "good" / "pair" / "2")
     write_fixed(root / "good" / "fixed" / "1")
+    write_count(root / "slow" / "count" / "1")
     write_pair(root / "mixed" / "pair" / "1")
     broken = root / "mixed" / "broken" / "1"
     broken.mkdir(parents=True, exist_ok=True)

@@ -568,15 +568,12 @@ TEST_F(BatcherTest, DrainingRefusesTheNewAndWaitsForTheAccepted) {
   test::ExpectSettled(model_.metrics());
 }
 
-TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsQueued) {
+TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsLeft) {
   Batcher batcher({.runners = 1}, clock_);
-  OccupyRunner(batcher);
-  Submit(batcher, 0, {1, 3}, 1);
-  EXPECT_FALSE(batcher.Drain(milliseconds(0)));
-  ASSERT_TRUE(ledger_.Has(0));
-  ExpectError(0, absl::StatusCode::kUnavailable, "shutting down");
-  EXPECT_EQ(RetryOf(0), milliseconds(100));
-  EXPECT_FALSE(ledger_.Has(1000));
+  model_.model->gate.Close();
+  Submit(batcher, 0, {1, 3}, test::kEndless);
+  model_.model->gate.WaitForArrivals(1);
+  Submit(batcher, 1, {1, 3}, 1);
   std::atomic<bool> ended{false};
   std::thread draining([&] {
     EXPECT_FALSE(batcher.Drain(seconds(30)));
@@ -588,8 +585,18 @@ TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsQueued) {
     std::this_thread::yield();
   }
   draining.join();
+  for (const int id : {0, 1}) {
+    ASSERT_TRUE(ledger_.Has(id));
+    ExpectError(id, absl::StatusCode::kUnavailable,
+                "model 'fake': the server is shutting down and did not answer the request within "
+                "the drain timeout of 30000 ms");
+    EXPECT_EQ(RetryOf(id), milliseconds(100));
+  }
+  EXPECT_EQ(test::Failures(model_, FailureReason::kDraining), 2u);
+  test::ExpectSettled(model_.metrics());
+  EXPECT_TRUE(batcher.Drain(milliseconds(0)));
   model_.model->gate.Open();
-  ExpectTwice(1000, {1, 3}, 1);
+  while (model_.model->stopped_runs() == 0) std::this_thread::yield();
 }
 
 TEST_F(BatcherTest, ItsEndAnswersEverything) {

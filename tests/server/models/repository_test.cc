@@ -294,6 +294,26 @@ TEST_F(RepositoryLinkTest, OneThatLeadsNowhereOrRoundIsNoFile) {
   EXPECT_THAT(ReasonOf("round"), HasSubstr("there is no file round/1/model.onnx"));
 }
 
+TEST_F(RepositoryLinkTest, OneThatLeadsNowhereInThePlaceOfAModelOrVersionIsReported) {
+  AddVersion("m/1");
+  Link("nowhere", "m/2");
+  Link("nowhere", "model");
+  Link("round", "round");
+  Link("nowhere", ".hidden");
+  Link("nowhere", "m/notes");
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  const std::vector<ModelStatus> index = repository->Index();
+  ASSERT_EQ(index.size(), 3u);
+  EXPECT_EQ(index[0].reason,
+            "model 'm' version 2: there is no file m/2/model.onnx: the symbolic link m/2 leads "
+            "nowhere");
+  EXPECT_EQ(index[1].reason, "model 'model': the symbolic link model leads nowhere");
+  EXPECT_EQ(index[2].reason, "model 'round': the symbolic link round leads nowhere");
+  for (const ModelStatus& model : index) EXPECT_EQ(model.state, ModelState::kUnavailable);
+  EXPECT_EQ(metrics_.model_load_failures.value(), 3u);
+}
+
 TEST_F(RepositoryLinkTest, TheRepositoryItselfMayBeOne) {
   AddVersion("m/1", "broken");
   const std::string link = outside_.path() + "/models";

@@ -76,6 +76,16 @@ TEST(Describe, ABatchFixedAtOneIsShownOpen) {
   EXPECT_THAT(DescribeConfig(*model, 1).input(0).dims(), ElementsAre(5));
 }
 
+TEST(Describe, APortOfUnknownRankHasNoDims) {
+  ModelInfo info = EchoInfo({{"a", DType::kFloat}}, {});
+  for (std::vector<Port>* ports : {&info.inputs, &info.outputs}) ports->front().rank_known = false;
+  const auto model = MakeServed("m", info, 0);
+  const auto metadata = DescribeModel(*model, {3});
+  EXPECT_EQ(metadata.inputs(0).shape_size(), 0);
+  EXPECT_EQ(metadata.outputs(0).shape_size(), 0);
+  EXPECT_EQ(DescribeConfig(*model, 1).input(0).dims_size(), 0);
+}
+
 TEST(Describe, InputsWithADefaultAreLeftOut) {
   ModelInfo info = EchoInfo({{"a", DType::kFloat}, {"b", DType::kFloat}}, {2});
   info.inputs[0].optional = true;

@@ -66,12 +66,15 @@ class GrpcServerTest : public ::testing::Test {
     context.set_deadline(std::chrono::system_clock::now() + seconds(20));
     response_.Clear();
     const grpc::Status status = stub_->ModelInfer(&context, request, &response_);
-    pushback_.clear();
-    const auto& trailers = context.GetServerTrailingMetadata();
-    if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
-      pushback_.assign(found->second.data(), found->second.size());
-    }
+    pushback_ = PushbackOf(context);
     return status;
+  }
+
+  // What the client of a call that has ended was told of a retry; "": nothing.
+  static std::string PushbackOf(const grpc::ClientContext& context) {
+    const auto& trailers = context.GetServerTrailingMetadata();
+    const auto found = trailers.find("grpc-retry-pushback-ms");
+    return found == trailers.end() ? "" : std::string(found->second.data(), found->second.size());
   }
 
   int Unserved(UnservedReason reason) const {
@@ -247,6 +250,27 @@ TEST_F(GrpcServerTest, ARefusalTellsWhenToRetryWhereThatHelps) {
   EXPECT_EQ(pushback_, "");
 }
 
+TEST_F(GrpcServerTest, EveryCallThatNamesALoadingModelTellsWhenToRetry) {
+  const auto expect_pushback = [](const grpc::ClientContext& context, const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+    EXPECT_EQ(PushbackOf(context), "1000");
+  };
+  {
+    grpc::ClientContext context;
+    inference::ModelMetadataRequest request;
+    request.set_name("loading");
+    inference::ModelMetadataResponse response;
+    expect_pushback(context, stub_->ModelMetadata(&context, request, &response));
+  }
+  {
+    grpc::ClientContext context;
+    inference::ModelConfigRequest request;
+    request.set_name("loading");
+    inference::ModelConfigResponse response;
+    expect_pushback(context, stub_->ModelConfig(&context, request, &response));
+  }
+}
+
 TEST_F(GrpcServerTest, AnExceptionIsInternalAndSaysNothingOfTheHost) {
   backend_.mode = FakeBackend::Mode::kThrow;
   const grpc::Status status = Infer(GoodRequest());
@@ -407,6 +431,22 @@ TEST_F(GrpcServerTest, ShutdownLetsCallsUnderWayFinish) {
       std::async(std::launch::async, [&] { return Infer(GoodRequest()); });
   AwaitHeld(1);
   std::thread stop([&] { server_->Shutdown(seconds(20)); });
+  backend_.Release(InferReply{});
+  EXPECT_TRUE(call.get().ok());
+  stop.join();
+}
+
+TEST_F(GrpcServerTest, ShutdownWaitsForCallsLongerThanForConnectionsToClose) {
+  backend_.mode = FakeBackend::Mode::kHold;
+  std::future<grpc::Status> call =
+      std::async(std::launch::async, [&] { return Infer(GoodRequest()); });
+  AwaitHeld(1);
+  std::thread stop([&] { server_->Shutdown(seconds(20)); });
+  while (CheckCanListen("127.0.0.1", server_->port()).code() == absl::StatusCode::kUnavailable) {
+    std::this_thread::yield();
+  }
+  // Nobody listens any more. A server that did not wait would cut the connection long before this.
+  EXPECT_EQ(call.wait_for(milliseconds(1500)), std::future_status::timeout);
   backend_.Release(InferReply{});
   EXPECT_TRUE(call.get().ok());
   stop.join();

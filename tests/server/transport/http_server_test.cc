@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ class Client {
       all.append(block, static_cast<size_t>(n));
     }
     return all;
+  }
+  // True once the server has closed, with nothing left to read.
+  bool IsClosed() {
+    char c = 0;
+    const ssize_t n = recv(fd_, &c, 1, 0);
+    return n == 0 || (n < 0 && errno == ECONNRESET);
   }
   // One answer with a body, which the connection survives.
   std::string ReadAnswer() {
@@ -185,23 +192,35 @@ TEST_F(HttpServerTest, SlowAndSilentConnectionsAreClosed) {
   EXPECT_EQ(slow.ReadAll(), "");
 }
 
-TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreClosedAndPlacesComeBack) {
-  Listen({.address = "127.0.0.1", .max_connections = 2});
+TEST_F(HttpServerTest, SilentConnectionsBeyondTheLimitShutNobodyOut) {
+  Listen({.address = "127.0.0.1", .timeout = std::chrono::hours(1)});
+  std::deque<Client> silent;
+  for (int i = 0; i < 64; ++i) silent.emplace_back(server_->port());
+  EXPECT_THAT(Get("/v2/health/live"), StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_TRUE(silent.front().IsClosed());
+}
+
+TEST_F(HttpServerTest, TheConnectionThatHasWaitedLongestGivesWay) {
+  Listen({.address = "127.0.0.1", .max_connections = 2, .timeout = std::chrono::hours(1)});
   const std::string request = "GET /v2/health/live HTTP/1.1\r\n\r\n";
-  {
-    Client first(server_->port());
-    Client second(server_->port());
-    for (Client* client : {&first, &second}) {
-      client->Send(request);
-      EXPECT_THAT(client->ReadAnswer(), HasSubstr("200 OK"));
-    }
-    Client third(server_->port());
-    EXPECT_EQ(third.ReadAll(), "");
+  Client first(server_->port());
+  first.Send(request);
+  EXPECT_THAT(first.ReadAnswer(), HasSubstr("200 OK"));
+  Client slow(server_->port());
+  slow.Send(request);
+  EXPECT_THAT(slow.ReadAnswer(), HasSubstr("200 OK"));
+  slow.Send("GET / HTTP/1.1\r\nX-Slow: ");
+  // The first is now the one that was heard last.
+  first.Send(request);
+  EXPECT_THAT(first.ReadAnswer(), HasSubstr("200 OK"));
+  Client third(server_->port());
+  third.Send(request);
+  EXPECT_THAT(third.ReadAnswer(), HasSubstr("200 OK"));
+  EXPECT_TRUE(slow.IsClosed());
+  for (Client* client : {&first, &third}) {
+    client->Send(request);
+    EXPECT_THAT(client->ReadAnswer(), HasSubstr("200 OK"));
   }
-  // The server learns of the closed ones on its own thread: ask until there is a place.
-  std::string answer;
-  while (answer.empty()) answer = Get("/v2/health/live");
-  EXPECT_THAT(answer, HasSubstr("200 OK"));
 }
 
 TEST_F(HttpServerTest, MetricsAreServedUnderTheirPathAlone) {
