@@ -2,6 +2,7 @@
 // of all sizes, on any number of threads, with passes and without, in any order of their nodes.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -218,6 +219,38 @@ TEST_P(RearrangedNetwork, OrderAndThreadsLeaveTheBitsAndPassesTheNumbers) {
         ASSERT_FALSE(testing::Test::HasFailure());
       }
     }
+  }
+}
+
+// [N, length, ...] at one place of its length, which stays an axis.
+Tensor Place(const Tensor& tensor, int64_t place) {
+  const graph::Attributes at = {{"axes", std::vector<int64_t>{1}},
+                                {"starts", std::vector<int64_t>{place}},
+                                {"ends", std::vector<int64_t>{place + 1}}};
+  return test::Apply({.op_type = "Slice", .opset = 9, .attributes = at}, {tensor});
+}
+
+TEST(ExportedGpt2, AWordAtATimeOnItsOwnCacheIsAnsweredAsTheWholeText) {
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = test::LoadModel(engine, ModelBytes("gpt2"));
+  ASSERT_NE(model, nullptr);
+  const Exchange text = Exchanges("gpt2").back();  // its cache is empty
+  const Tensor& words = text.inputs[0].tensor;
+  ASSERT_EQ(text.inputs[1].tensor.shape()[2], 0);
+  Tensors inputs = text.inputs;
+  for (int64_t place = 0; place < words.shape()[1]; ++place) {
+    inputs[0].tensor = Place(words, place);
+    const test::NamedTensors answers = test::Answers(*model, inputs);
+    EXPECT_TRUE(test::Close(answers.at("logits"), Place(text.outputs[0].tensor, place),
+                            test::OfScale(kShareOfScale)))
+        << "place " << place;
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      inputs[i].tensor = answers.at("present" + inputs[i].name.substr(strlen("past")));
+    }
+  }
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    EXPECT_TRUE(test::Close(inputs[i].tensor, text.outputs[i].tensor, test::OfScale(kShareOfScale)))
+        << inputs[i].name;
   }
 }
 
