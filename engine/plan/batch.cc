@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
 #include "engine/ops/extents.h"
 #include "engine/ops/operator.h"
 
@@ -59,10 +62,7 @@ class Walk {
     if (!axis || !value.type.dims) return std::nullopt;
     for (size_t i = 0; i < value.type.dims->size(); ++i) {
       const graph::Dim& extent = (*value.type.dims)[i];
-      if (static_cast<int>(i) == *axis || !extent.is_symbol() ||
-          extent.symbol() != items_.symbol()) {
-        continue;
-      }
+      if (static_cast<int>(i) == *axis || !OfItems(extent)) continue;
       return fmt::format("extent {} of '{}' is {}, which depends on the number of items", i,
                          value.name, ToString(extent));
     }
@@ -134,10 +134,60 @@ class Walk {
            ops::MayEqual(extent(a), extent(b));
   }
 
-  void Count(const graph::Node& node, bool counts) {
-    for (const graph::ValueId id : node.outputs) {
-      if (id != graph::kNoValue) counts_[static_cast<size_t>(id)] = counts;
+  // Marks what the node computes from the number of items, if its inputs `depend` on it.
+  void Count(const graph::Node& node, bool depend) {
+    if (!depend) return;
+    std::vector<ops::ValueFacts> known = KnownOutputs(node);
+    for (size_t port = 0; port < node.outputs.size(); ++port) {
+      const graph::ValueId id = node.outputs[port];
+      if (id == graph::kNoValue) continue;
+      counts_[static_cast<size_t>(id)] = MayCount(known[port]);
+      known_[id] = std::move(known[port]);
     }
+  }
+
+  // What inference knows of the outputs of a node that computes with extents.
+  std::vector<ops::ValueFacts> KnownOutputs(const graph::Node& node) const {
+    std::vector<ops::ValueFacts> facts;
+    facts.reserve(node.inputs.size());
+    std::vector<const ops::ValueFacts*> inputs;
+    for (const graph::ValueId id : node.inputs) {
+      if (id != graph::kNoValue) facts.push_back(Known(id));
+      inputs.push_back(id == graph::kNoValue ? nullptr : &facts.back());
+    }
+    ops::InferContext context(node, std::move(inputs));
+    const Status inferred = ops::OpOf(node).Infer(context);
+    return inferred.ok() ? std::move(context.results())
+                         : std::vector<ops::ValueFacts>(node.outputs.size());
+  }
+
+  // The extents next to the batch are the same for any number of items: those that are unknown get
+  // names, so that it is seen where they go.
+  ops::ValueFacts Known(graph::ValueId id) const {
+    if (const auto found = known_.find(id); found != known_.end()) return found->second;
+    ops::ValueFacts facts = ops::FactsOf(graph_.value(id));
+    const std::optional<int> batch = axes_[static_cast<size_t>(id)];
+    if (!batch || !facts.dims) return facts;
+    for (size_t axis = 0; axis < facts.dims->size(); ++axis) {
+      graph::Dim& extent = (*facts.dims)[axis];
+      if (static_cast<int>(axis) == *batch) {
+        if (!OfItems(extent)) extent = graph::Dim();
+      } else if (extent.is_unknown()) {
+        extent = graph::Dim::Symbol(fmt::format("extent {} of value {}", axis, id));
+      }
+    }
+    return facts;
+  }
+
+  bool OfItems(const graph::Dim& dim) const {
+    return dim.is_symbol() && dim.symbol() == items_.symbol();
+  }
+
+  // False for integers that are known and none of which depends on the number of items.
+  bool MayCount(const ops::ValueFacts& facts) const {
+    return !facts.content || std::ranges::any_of(*facts.content, [this](const graph::Dim& dim) {
+      return dim.is_unknown() || OfItems(dim);
+    });
   }
 
   // The batch axes of the node's outputs; none when nothing of it `depends` on the items.
@@ -168,6 +218,8 @@ class Walk {
   std::vector<std::optional<int>> axes_;
   std::vector<int64_t> rounds_;  // as ops::BatchQuery::rounds, of values with an axis
   std::vector<bool> counts_;
+  // Of what is computed with extents, the number of items among them.
+  absl::flat_hash_map<graph::ValueId, ops::ValueFacts> known_;
 };
 
 }  // namespace

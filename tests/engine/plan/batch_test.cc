@@ -177,11 +177,59 @@ TEST(Batch, PositionsWithinTheBatchStopIt) {
   ExpectDeclined(builder, "'column' depends on the number of items");
 }
 
-TEST(Batch, AShapeCountsAsAWholeUntilFoldingKnowsAnExtent) {
+// An extent of `value`, as a float.
+void AddExtent(const std::string& value, const std::string& axis, Builder& builder) {
+  builder.Node("Shape", {value}, {"extents"})
+      .Node("Gather", {"extents", axis}, {"c"})
+      .Node("Cast", {"c"}, {"f"}, {{"to", int64_t{1}}});
+}
+
+TEST(Batch, AnExtentNextToTheBatchIsNoObstacle) {
   Builder builder;
-  builder.Node("Gather", {"shape", "one"}, {"c"}).Node("Cast", {"c"}, {"f"}, {{"to", int64_t{1}}});
+  AddExtent("x", "one", builder);
+  builder.Node("Div", {"x", "f"}, {"y"});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+// As exporters cut tables of positions to the length of a text.
+TEST(Batch, AnOpenExtentNextToTheBatchIsNoObstacle) {
+  Builder builder;
+  builder.Input("t", DType::kFloat, {kN, graph::Dim::Symbol("length")})
+      .Constant("table", RandomFloats({1, 9}, 1));
+  builder.Node("Shape", {"t"}, {"extents"})
+      .Node("Gather", {"extents", "one"}, {"length"})
+      .Node("Slice", {"table", "zero", "length", "one"}, {"cut"})
+      .Node("Add", {"t", "cut"}, {"y"});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+TEST(Batch, AnExtentWithoutANameIsNoObstacle) {
+  Builder builder;
+  builder.Input("t", DType::kFloat, {kN, graph::Dim(), 6});
+  builder.Node("Relu", {"t"}, {"r"});
+  AddExtent("r", "one", builder);
+  builder.Node("Div", {"t", "f"}, {"y"});
+  const BatchAnalysis analysis = Analyze(builder);
+  EXPECT_TRUE(analysis.joinable) << analysis.reason;
+}
+
+TEST(Batch, TheBatchMovedAsideStillCounts) {
+  Builder builder;
+  builder.Node("Transpose", {"x"}, {"moved"}, {{"perm", Ints{1, 0, 2}}});
+  AddExtent("moved", "one", builder);
   builder.Node("Div", {"x", "f"}, {"y"});
   ExpectDeclined(builder, "'f' depends on the number of items");
+}
+
+TEST(Batch, AProductWithTheNumberOfItemsStopsIt) {
+  Builder builder;
+  AddExtent("x", "one", builder);
+  builder.Node("Mul", {"c", "n"}, {"elements"})
+      .Node("Cast", {"elements"}, {"e"}, {{"to", int64_t{1}}})
+      .Node("Div", {"x", "e"}, {"y"});
+  ExpectDeclined(builder, "'e' depends on the number of items");
 }
 
 }  // namespace
