@@ -61,7 +61,8 @@ double Difference(const Tensor& plain, const Tensor& optimized) {
     if (std::isfinite(a)) scale = std::max(scale, std::abs(a));
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     const double apart = std::abs(a - b);
-    largest = std::isfinite(apart) ? std::max(largest, apart) : kInfinity;
+    if (!std::isfinite(apart)) return kInfinity;
+    largest = std::max(largest, apart);
   }
   return largest == 0 ? 0 : largest / scale;
 }

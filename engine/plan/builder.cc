@@ -62,7 +62,7 @@ class Builder {
     graph::ValueId id;
     Layout layout;
     size_t rank = 0;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): none is here
   };
 
   Status AllErrors() const {
