@@ -163,7 +163,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Loads an ONNX file; external data is read from its directory only. Errors name node, operator,
-  // attribute and what is supported; all reasons are listed. `stopped` is asked between stages and
+  // attribute and what is supported; all reasons are listed. `stopped` is asked between nodes and
   // ends the load with Cancelled.
   StatusOr<std::shared_ptr<const Model>> Load(const std::string& path,
                                               const std::function<bool()>& stopped = {}) const;
