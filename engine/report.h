@@ -63,9 +63,9 @@ struct PassReport {
   std::chrono::nanoseconds time{0};
 };
 
-// Why a pass, or the schedule, left something as it was.
+// Why something was left as it was, or was not believed.
 struct Decline {
-  std::string pass;     // or "schedule"
+  std::string pass;     // or "schedule", "types"
   std::string node;     // graph::Describe
   std::string role;     // "epilogue Relu", "input 1 (W)"
   std::string rule;     // "grows the model beyond its budget"

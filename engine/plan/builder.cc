@@ -46,7 +46,9 @@ class Builder {
     layouts_ = AssignLayouts(graph_);
     for (const graph::ValueId id : graph_.inputs()) AddInput(id);
     for (const graph::NodeId id : graph_.order()) {
+      if (options_.stopped && options_.stopped()) return Cancelled("loading was stopped");
       const Status added = AddNode(id);
+      if (absl::IsCancelled(added)) return added;
       if (!added.ok()) errors_.push_back(added);
     }
     if (!errors_.empty()) return AllErrors();

@@ -232,6 +232,48 @@ TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
   }
 }
 
+// Two towers that each end in a Gather whose index a request brings; the left one takes longer.
+std::string LookUps() {
+  ModelBuilder builder(17);
+  builder.Initializer("w", RandomFloats({128, 128}, 1, -0.1F, 0.1F));
+  for (const std::string tower : {"left", "right"}) {
+    std::string last = tower + "_x";
+    builder.Input(last, DType::kFloat, {128, 128}).Input(tower + "_index", DType::kInt64, {1});
+    for (int i = 0; i < (tower == "left" ? 8 : 1); ++i) {
+      const std::string next = fmt::format("{}{}", tower, i);
+      builder.Node("MatMul", {last, "w"}, {next});
+      last = next;
+    }
+    builder.Node("Gather", {last, tower + "_index"}, {tower + "_row"}, {}, tower);
+  }
+  return builder.Node("Add", {"left_row", "right_row"}, {"y"})
+      .Output("y", DType::kFloat, {1, 128})
+      .Serialize();
+}
+
+TEST(Siamese, OfTowersThatFailTheFirstInThePlanIsReported) {
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, LookUps());
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(Forks(*model), 1);
+  const auto error = [&](int64_t left, int64_t right) {
+    const Tensor x = RandomFloats({128, 128}, 2);
+    const auto run =
+        model->Run(std::vector<NamedTensor>{{"left_x", x},
+                                            {"right_x", x},
+                                            {"left_index", Tensor::Of<int64_t>({1}, {left})},
+                                            {"right_index", Tensor::Of<int64_t>({1}, {right})}});
+    return run.ok() ? "" : std::string(Message(run.status()));
+  };
+  for (int run = 0; run < 50; ++run) {
+    EXPECT_EQ(error(0, 127), "");
+    EXPECT_THAT(error(500, 0), testing::HasSubstr("node 'left' (Gather)"));
+    EXPECT_THAT(error(0, 500), testing::HasSubstr("node 'right' (Gather)"));
+    EXPECT_THAT(error(500, 500), testing::HasSubstr("node 'left' (Gather)"));
+    ASSERT_FALSE(HasFailure()) << run;
+  }
+}
+
 // The most threads that a run was on, of many runs: in some the other thread may not be there in
 // time.
 size_t MostThreads(const Model& model) {
