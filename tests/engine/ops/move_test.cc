@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/ops/registry.h"
+#include "tests/support/bound_step.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
 
@@ -104,6 +105,25 @@ TEST(Concat, JoinsAlongEveryAxisAndSkipsEmptyParts) {
   EXPECT_TRUE(
       test::Close(First({.op_type = "Concat", .attributes = {{"axis", int64_t{0}}}}, {a, a}),
                   Tensor::Of<float>({4, 3}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}), Exact()));
+}
+
+TEST(Concat, ChannelsLastHasTheNumbersOfNative) {
+  const Tensor x = Arange({2, 3, 4, 5});
+  const std::vector<Tensor> others = {Arange({1, 3, 4, 5}, 200), Arange({2, 7, 4, 5}, 200),
+                                      Arange({2, 3, 1, 5}, 200), Arange({2, 3, 4, 2}, 200)};
+  const std::vector<Shape> joined = {{3, 3, 4, 5}, {2, 10, 4, 5}, {2, 3, 5, 5}, {2, 3, 4, 7}};
+  for (size_t axis = 0; axis < 4; ++axis) {
+    test::BoundCall call{.op_type = "Concat",
+                         .attributes = {{"axis", static_cast<int64_t>(axis)}},
+                         .out = joined[axis],
+                         .own_inputs = 1};
+    const std::vector<Tensor> parts = {x, others[axis]};
+    const Tensor native = test::BindAndRun(call, parts);
+    EXPECT_TRUE(test::Close(
+        native, First({.op_type = "Concat", .attributes = call.attributes}, parts), Exact()));
+    call.channels_last = test::kInputZero | test::kOperands | test::kOutput;
+    EXPECT_TRUE(test::Close(test::BindAndRun(call, parts), native, Exact())) << "axis " << axis;
+  }
 }
 
 TEST(Concat, NamesWhatDoesNotFit) {
