@@ -21,8 +21,7 @@ std::string KeyOf(const PlanReport& report, const TaskReport& task) {
 
 // What is compared of a task, in a line.
 std::string LineOf(const PlanReport& report, const TaskReport& task) {
-  std::string line = fmt::format("{}: {}", task.name, task.kernel);
-  for (const std::string& stage : task.epilogue) line += " +" + stage;
+  std::string line = fmt::format("{}: {}", task.name, KernelText(task));
   for (const int output : task.outputs) {
     if (output < 0) continue;
     const ValueReport& value = report.values[static_cast<size_t>(output)];

@@ -55,8 +55,7 @@ class DotWriter {
 
   void AddTask(int index, const std::string& indent) {
     const TaskReport& task = report_.tasks[static_cast<size_t>(index)];
-    std::string label = task.name + "\n" + task.kernel;
-    for (const std::string& stage : task.epilogue) label += " +" + stage;
+    const std::string label = task.name + "\n" + KernelText(task);
     text_ += fmt::format("{}t{} [label={}{}];\n", indent, index, Quoted(label),
                          task.kernel == "view" ? ", style=dashed" : "");
   }

@@ -102,13 +102,12 @@ std::string TaskRows(const PlanReport& report) {
   std::string rows;
   for (size_t i = 0; i < report.tasks.size(); ++i) {
     const TaskReport& task = report.tasks[i];
-    std::string kernel = task.kernel;
-    for (const std::string& stage : task.epilogue) kernel += " +" + stage;
     const double share = longest > 0 ? 100 * task.estimated_seconds / longest : 0;
-    rows += Row(Number(static_cast<double>(i)) + Cell(task.name) + Cell(kernel) + Cell(towers[i]) +
-                ValuesCell(report, task.inputs) + ValuesCell(report, task.outputs) +
-                Number(task.multiply_adds) + Number(task.moved_bytes) +
-                fmt::format("<td class=\"bar\"><div style=\"width: {:.0f}px\"></div></td>", share));
+    rows +=
+        Row(Number(static_cast<double>(i)) + Cell(task.name) + Cell(KernelText(task)) +
+            Cell(towers[i]) + ValuesCell(report, task.inputs) + ValuesCell(report, task.outputs) +
+            Number(task.multiply_adds) + Number(task.moved_bytes) +
+            fmt::format("<td class=\"bar\"><div style=\"width: {:.0f}px\"></div></td>", share));
   }
   return rows;
 }
