@@ -72,9 +72,7 @@ std::string TaskOf(const PlanReport& report, const std::string& value) {
   for (const TaskReport& task : report.tasks) {
     for (const int output : task.outputs) {
       if (output < 0 || report.values[static_cast<size_t>(output)].name != value) continue;
-      std::string text = fmt::format("{}: {}", task.name, task.kernel);
-      for (const std::string& stage : task.epilogue) text += " +" + stage;
-      return text;
+      return fmt::format("{}: {}", task.name, KernelText(task));
     }
   }
   return "no task of its own";

@@ -209,13 +209,7 @@ class ConvTranspose final : public Operator {
   }
 
   Decision TryFuseEpilogue(const EpilogueRequest& request) const override {
-    Decision decision = TryFuseStage(request, ColumnAxis::kChannels);
-    const bool full = request.operand != nullptr && request.result != nullptr &&
-                      OperandFormOf(*request.operand, *request.result, ColumnAxis::kChannels) ==
-                          kernels::OperandForm::kFull;
-    if (!decision.accepted || !full) return decision;
-    return Decision::Decline("its kernel takes no operand of the result's size",
-                             graph::ToString(*request.operand));
+    return TryFuseStage(request, ColumnAxis::kChannels);
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override {

@@ -417,7 +417,8 @@ TEST(Engine, ALoadIsStoppedBetweenNodes) {
   int asked = 0;
   const auto load = [&](int stop_at) {
     asked = 0;
-    return engine.Load(path, [&] { return ++asked >= stop_at; }).status();
+    return engine.Load(path, {.stopped = [&] { return ++asked >= stop_at; }, .input_layouts = {}})
+        .status();
   };
   ASSERT_TRUE(load(std::numeric_limits<int>::max()).ok());
   const int most = asked;
