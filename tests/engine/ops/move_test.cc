@@ -9,6 +9,7 @@
 #include "tests/support/bound_step.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
 
 namespace tandem {
 namespace {
@@ -492,6 +493,28 @@ TEST(BatchOfMovers, AxesThatAreNotTouchedAreKept) {
   EXPECT_EQ(one("Gather", {"x", "one"}, {{"axis", int64_t{1}}}, 0), 0);
   EXPECT_EQ(one("Gather", {"x", "one"}, {{"axis", int64_t{0}}}, 0), -1);
   EXPECT_EQ(one("Pad", {"x", "pads"}, {}, 0), 0);
+}
+
+// As models add positions to the words of a text: a longer text than the table fails when it comes.
+TEST(Slice, ATableCutToALengthBroadcastsToIt) {
+  const graph::Dim n = graph::Dim::Symbol("N");
+  const graph::Dim length = graph::Dim::Symbol("length");
+  for (const int64_t rows : {1, 16}) {
+    test::GraphBuilder builder;
+    builder.Input("words", DType::kFloat, {n, length, 8})
+        .Constant("table", test::RandomFloats({1, rows, 8}, 1))
+        .Constant("zero", Tensor::Of<int64_t>({1}, {0}))
+        .Constant("one", Tensor::Of<int64_t>({1}, {1}))
+        .Node("Shape", {"words"}, {"shape"})
+        .Node("Gather", {"shape", "one"}, {"end"})
+        .Node("Slice", {"table", "zero", "end", "one"}, {"positions"})
+        .Node("Add", {"positions", "words"}, {"y"})
+        .Output("y")
+        .Output("positions");
+    const graph::Graph graph = builder.Build();
+    EXPECT_EQ(graph::ToString(*graph.value(graph.FindValue("y")).type.dims), "[N,length,8]");
+    EXPECT_EQ(graph::ToString(*graph.value(graph.FindValue("positions")).type.dims), "[1,?,8]");
+  }
 }
 
 }  // namespace
