@@ -10,6 +10,7 @@
 // before opset 11 with output_shape the other way round.
 #include <algorithm>
 
+#include "engine/kernels/conv/disjoint.h"
 #include "engine/kernels/conv/transposed.h"
 #include "engine/kernels/gemm/gemm.h"
 #include "engine/ops/conv_shape.h"
@@ -140,6 +141,7 @@ class TransposedForm final : public ConvForm {
     for (const kernels::WindowAxis& axis : geometry.axes) {
       parameters += fmt::format(" {}/{}", axis.stride, axis.dilation);
     }
+    if (kernels::HasDisjointFilters(isa, geometry)) parameters += " side by side";
     return {"conv_transpose.f32", std::move(parameters),
             kernels::PackedConvTransposeFloats(isa, geometry)};
   }

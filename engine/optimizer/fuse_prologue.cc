@@ -6,6 +6,8 @@
 // input 0 is its operator's answer (Operator::TryFusePrologue). Guards: e has this reader only and
 // is no graph output; the extents of e are those of a; c, and what the stages behind read, is
 // constant.
+#include <algorithm>
+
 #include "engine/ops/operator.h"
 #include "engine/optimizer/rewrite.h"
 

@@ -5,6 +5,7 @@
 // Whether a kernel reduces along the axes is its operator's answer (Operator::TryFuseEpilogue).
 // Guards: p has this reader only and is no graph output; the producer has no other output that is
 // read; the axes are known at load.
+#include <algorithm>
 #include <numeric>
 
 #include "engine/ops/operator.h"
