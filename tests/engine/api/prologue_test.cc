@@ -5,6 +5,7 @@
 
 #include "tests/engine/api/comparison.h"
 #include "tests/support/random_tensor.h"
+#include "tests/support/temp_directory.h"
 
 namespace tandem {
 namespace {
@@ -118,6 +119,30 @@ TEST(Prologue, AndARowReductionMeetInOneTask) {
   const Engine engine(EngineOptions{.threads = 1});
   EXPECT_THAT(LoadModel(engine, bytes)->Explain(), testing::HasSubstr("Sigmoid+ +ReduceMax"));
   test::ExpectMeans(bytes, {.oracle = bytes, .options = test::WithoutPasses()});
+}
+
+TEST(Prologue, AndRowReductionsAreExportedAsNodes) {
+  for (const int opset : {13, 18}) {
+    ModelBuilder builder(opset);
+    builder.Input("x", DType::kFloat, {kN, 5, 13})
+        .Initializer("w", RandomFloats({13, 37}, 1))
+        .Initializer("s", Tensor::Scalar(1.5F))
+        .Initializer("axes", Tensor::Of<int64_t>({1}, {-2}))
+        .Node("Sub", {"s", "x"}, {"a"})
+        .Node("Exp", {"a"}, {"e"})
+        .Node("MatMul", {"e", "w"}, {"p"})
+        .Node("Relu", {"p"}, {"r"})
+        .Node("ReduceSum", {"r", "axes"}, {"y"}, {{"keepdims", int64_t{0}}})
+        .Output("y", DType::kFloat, {kN, 37});
+    const std::string bytes = builder.Serialize();
+    const test::TempDirectory directory;
+    const Engine engine(EngineOptions{.threads = 1});
+    EXPECT_THAT(LoadModel(engine, bytes)->Explain(),
+                testing::HasSubstr("Sub+ Exp+ +Relu +ReduceSum"));
+    const auto exported = engine.Export(directory.Write("model.onnx", bytes));
+    ASSERT_TRUE(exported.ok()) << exported.status();
+    test::ExpectMeans(*exported, {.oracle = bytes, .options = test::WithoutPasses()});
+  }
 }
 
 // The lines stay a task of their own for this reason.
