@@ -15,7 +15,6 @@
 namespace tandem {
 namespace {
 
-using graph::Dim;
 using test::Close;
 using test::Exact;
 using test::ModelBuilder;

@@ -120,7 +120,7 @@ struct Tail {
   std::string name;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // the last one makes y
   graph::Attributes attributes = {};                                    // of the first line
-  std::string fused = "";                                               // else that of the first
+  std::string fused = {};                                               // else that of the first
 };
 
 std::vector<Tail> Tails() {
