@@ -118,6 +118,24 @@ TEST(ProductReductions, ExtremesOfNegativeElementsAreElements) {
   }
 }
 
+TEST(ProductReductions, ExtremesOfIntegersAreTheSameInEveryOrderOfTheNodes) {
+  for (const graph::DimVector& x : Inputs()) {
+    for (int64_t axis = -static_cast<int64_t>(x.size()); axis < 0; ++axis) {
+      for (const std::string op : {"ReduceMax", "ReduceMin", "ReduceSum"}) {
+        SCOPED_TRACE(fmt::format("{} of rank {} over {}", op, x.size(), axis));
+        const Case c = {op, x, axis, DType::kInt64};
+        const std::string bytes = Build(c, {"y"});
+        for (const int64_t batch : {1, 2, 3}) {
+          ExpectMeans(bytes, {.oracle = bytes,
+                              .options = test::WithoutPacks(),
+                              .batches = {batch},
+                              .given = {{"x", NegativeInput(c, batch)}}});
+        }
+      }
+    }
+  }
+}
+
 TEST(ProductReductions, EveryReductionAlongEveryAxisIsThatOfTheProduct) {
   for (const std::string op : {"ReduceMax", "ReduceSum", "ReduceMean", "ReduceL2", "ReduceProd"}) {
     for (const graph::DimVector& x : Inputs()) {

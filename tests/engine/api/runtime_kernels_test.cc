@@ -2,6 +2,8 @@
 // are those of a model that has them as constants, to the bit.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/engine/api/comparison.h"
 #include "tests/support/random_tensor.h"
 
@@ -113,6 +115,114 @@ TEST(RuntimeKernels, ATemplateComparedWithAnImageIsAConstantFilter) {
     ASSERT_NE(model, nullptr);
     const Tensor kernel = test::Answers(*model, test::InputsOf(*model, 1, {z})).at("k");
     ExpectMeans(computed, {.oracle = CrossCorrelation(size, false, kernel), .given = {z}});
+  }
+}
+
+// The features of x and the kernel k of z are quantised before they are compared.
+std::string QuantisedCorrelation(int64_t size, bool computed, const Tensor& kernel) {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 3, 11, 10})
+      .Initializer("w", RandomFloats({6, 3, 3, 3}, 1))
+      .Initializer("scale", Tensor::Scalar(0.02F))
+      .Initializer("zero", Tensor::Scalar<uint8_t>(117))
+      .Initializer("k_scale", Tensor::Scalar(0.015F))
+      .Initializer("k_zero", Tensor::Scalar<int8_t>(-3))
+      .Initializer("y_scale", Tensor::Scalar(0.1F))
+      .Initializer("y_zero", Tensor::Scalar<uint8_t>(131));
+  if (computed) {
+    builder.Input("z", DType::kFloat, {1, 3, size + 2, size + 2})
+        .Initializer("filters", Tensor::Of<int64_t>({4}, {6, 1, size, size}))
+        .Node("Conv", {"z", "w"}, {"z1"})
+        .Node("Tanh", {"z1"}, {"z2"})
+        .Node("Reshape", {"z2", "filters"}, {"z3"})
+        .Node("QuantizeLinear", {"z3", "k_scale", "k_zero"}, {"k"});
+  } else {
+    builder.Initializer("k", kernel);
+  }
+  return builder.Node("Conv", {"x", "w"}, {"x1"})
+      .Node("Tanh", {"x1"}, {"x2"})
+      .Node("QuantizeLinear", {"x2", "scale", "zero"}, {"q"})
+      .Node("QLinearConv", {"q", "scale", "zero", "k", "k_scale", "k_zero", "y_scale", "y_zero"},
+            {"y"}, {{"group", int64_t{6}}})
+      .Output("y", DType::kUint8, {kN, 6, 10 - size, 9 - size})
+      .Output("k", DType::kInt8, {6, 1, size, size})
+      .Serialize();
+}
+
+TEST(RuntimeKernels, AQuantisedTemplateIsAConstantFilter) {
+  for (const int64_t size : {2, 4, 5}) {
+    SCOPED_TRACE(size);
+    const NamedTensor z = {"z", RandomFloats({1, 3, size + 2, size + 2}, 7)};
+    const std::string computed = QuantisedCorrelation(size, true, {});
+    const Engine engine(EngineOptions{.threads = 1});
+    const auto model = LoadModel(engine, computed);
+    ASSERT_NE(model, nullptr);
+    const Tensor kernel = test::Answers(*model, test::InputsOf(*model, 1, {z})).at("k");
+    ASSERT_EQ(kernel.dtype(), DType::kInt8);
+    ExpectMeans(computed, {.oracle = QuantisedCorrelation(size, false, kernel), .given = {z}});
+  }
+}
+
+// The right side of a product made from z by views and by another product.
+struct RightSide {
+  std::string op;  // that reads x [N,13] and k
+  graph::Attributes attributes;
+  std::function<void(ModelBuilder&)> nodes;  // from z [1,13] to k
+  Shape k = {13, 19};
+};
+
+std::vector<RightSide> RightSides() {
+  const auto product = [](const Shape& shape) {
+    return [shape](ModelBuilder& b) {
+      b.Initializer("spread", RandomFloats({13, 13 * 19}, 5))
+          .Initializer("shape", Tensor::Of<int64_t>({2}, {shape[0], shape[1]}))
+          .Node("MatMul", {"z", "spread"}, {"flat"})
+          .Node("Reshape", {"flat", "shape"}, {"k"});
+    };
+  };
+  const auto turned = [](ModelBuilder& b) {
+    b.Initializer("spread", RandomFloats({13, 13 * 19}, 5))
+        .Initializer("shape", Tensor::Of<int64_t>({2}, {19, 13}))
+        .Node("MatMul", {"z", "spread"}, {"flat"})
+        .Node("Reshape", {"flat", "shape"}, {"upright"})
+        .Node("Transpose", {"upright"}, {"k"}, {{"perm", Ints{1, 0}}});
+  };
+  return {
+      {"MatMul", {}, product({13, 19})},
+      {"MatMul", {}, turned},
+      {"Gemm", {{"alpha", 0.5F}}, product({13, 19})},
+      {"Gemm", {{"transB", int64_t{1}}}, product({19, 13}), {19, 13}},
+      {"Gemm", {}, turned},
+  };
+}
+
+std::string ProductWith(const RightSide& side, bool computed, const Tensor& k) {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 13});
+  if (computed) {
+    builder.Input("z", DType::kFloat, {1, 13});
+    side.nodes(builder);
+  } else {
+    builder.Initializer("k", k);
+  }
+  return builder.Node(side.op, {"x", "k"}, {"p"}, side.attributes)
+      .Node("Relu", {"p"}, {"y"})
+      .Output("y", DType::kFloat, {kN, 19})
+      .Output("k", DType::kFloat, graph::ToDims(side.k))
+      .Serialize();
+}
+
+TEST(RuntimeKernels, ARightSideThatOtherNodesComputeIsAConstantOne) {
+  for (const RightSide& side : RightSides()) {
+    SCOPED_TRACE(side.op);
+    const NamedTensor z = {"z", RandomFloats({1, 13}, 7)};
+    const std::string computed = ProductWith(side, true, {});
+    const Engine engine(EngineOptions{.threads = 1});
+    const auto model = LoadModel(engine, computed);
+    ASSERT_NE(model, nullptr);
+    const Tensor k = test::Answers(*model, test::InputsOf(*model, 1, {z})).at("k");
+    ASSERT_EQ(k.shape(), side.k);
+    ExpectMeans(computed, {.oracle = ProductWith(side, false, k), .given = {z}});
   }
 }
 

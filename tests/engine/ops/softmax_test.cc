@@ -66,7 +66,8 @@ void ExpectSoftmax(const OpCall& call, const Tensor& x, int axis, int next) {
 TEST(Softmax, EveryAxisOfEveryRank) {
   for (const Shape& shape :
        {Shape{7}, Shape{3, 5}, Shape{2, 3, 4}, Shape{2, 3, 70, 2}, Shape{2, 1, 3, 1, 2},
-        Shape{1, 2, 1, 2, 1, 2, 1, 3}, Shape{2, 5, 130}}) {
+        Shape{2, 1, 3, 2, 1, 2}, Shape{1, 2, 1, 3, 2, 1, 2}, Shape{1, 2, 1, 2, 1, 2, 1, 3},
+        Shape{2, 5, 130}}) {
     const Tensor x = RandomFloats(shape, 3, -5, 5);
     for (int axis = 0; axis < shape.rank(); ++axis) {
       for (const Isa isa : test::IsaLevels()) {

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/engine/optimizer/pass_testing.h"
+#include "tests/support/interpreter.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::optimizer::test {
@@ -52,6 +55,34 @@ TEST(FuseGroupNorm, OperandsInTheOtherOrderAndOfFullRank) {
   builder.Normalize();
   builder.Node("Mul", {"scale4", "n"}, {"s"}).Node("Add", {"bias", "s"}, {"y"}).Output("y");
   ExpectFused(builder);
+}
+
+// Numbers around 10000: the fused form loses no digit of their deviation of 1.
+TEST(FuseGroupNorm, AMeanFarFromZeroCostsAVarianceNothing) {
+  Builder builder;
+  builder.Normalize();
+  builder.Node("Mul", {"n", "scale"}, {"s"}).Node("Add", {"s", "bias"}, {"y"}).Output("y");
+  const PassOutcome outcome = Fuse(builder);
+  ASSERT_EQ(outcome.graph.order().size(), 1u);
+  const Tensor x = RandomFloats({2, 6, 5, 3}, 4, 9998, 10002);
+  Tensor expected = *Tensor::Allocate(DType::kFloat, x.shape());
+  for (int64_t group = 0; group < 6; ++group) {
+    const float* from = x.data<float>() + group * 30;
+    double mean = 0, variance = 0;
+    for (int i = 0; i < 30; ++i) mean += from[i] / 30.0;
+    for (int i = 0; i < 30; ++i) variance += std::pow(from[i] - mean, 2) / 30;
+    for (int i = 0; i < 30; ++i) {
+      const int64_t channel = group % 3 * 2 + i / 15;
+      expected.mutable_data<float>()[group * 30 + i] =
+          static_cast<float>((from[i] - mean) / std::sqrt(variance + double{1e-3F}) *
+                                 RandomFloats({6, 1, 1}, 1, 0.5F, 2).data<float>()[channel] +
+                             RandomFloats({6, 1, 1}, 2).data<float>()[channel]);
+    }
+  }
+  const auto y = tandem::test::Interpret(outcome.graph, {{"x", x}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  // The mean is a float: one unit in the last place of 10000, scaled by up to 2.
+  EXPECT_TRUE(tandem::test::Close(y->at("y"), expected, {.absolute = std::ldexp(1.0, -9)}));
 }
 
 TEST(FuseGroupNorm, AScaleOfAnotherAxisStopsIt) {
