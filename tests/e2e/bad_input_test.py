@@ -233,6 +233,21 @@ class BadInputTest(ServedTest):
             self.assert_refused(INVALID, "input 'xBYTES': ", lambda: self.infer(request))
             self.assert_refused(INVALID, part, lambda: self.infer(request))
 
+    def test_an_input_with_a_default_is_not_replaced(self):
+        request = pb.ModelInferRequest(model_name="shift")
+        add_input(request, "x", "FP32", [1, 2], struct.pack("<2f", 10, 20))
+        answer = struct.pack("<2f", 11, 22)
+        self.assertEqual(self.infer(request).raw_output_contents[0], answer)
+        more = pb.ModelInferRequest()
+        more.CopyFrom(request)
+        add_input(more, "offset", "FP32", [2], struct.pack("<2f", 5, 5))
+        self.assert_refused(
+            INVALID,
+            "input 'offset' has a default, which this model does not let requests replace",
+            lambda: self.infer(more),
+        )
+        self.assertEqual(self.infer(request).raw_output_contents[0], answer)
+
     def test_unknown_models_are_the_same_error_on_every_call(self):
         for rpc in ("ModelReady", "ModelMetadata", "ModelConfig"):
             self.assert_refused(NOT_FOUND, "nobody", lambda: self.call(rpc, name="nobody"))

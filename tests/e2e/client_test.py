@@ -97,7 +97,12 @@ class ClientTest(ServedTest):
         index = self.call("RepositoryIndex")
         self.assertEqual(
             [(model.name, model.version, model.state) for model in index.models if model.state == "READY"],
-            [("echo", "1", "READY"), ("fixed", "1", "READY"), ("pair", "2", "READY")],
+            [
+                ("echo", "1", "READY"),
+                ("fixed", "1", "READY"),
+                ("pair", "2", "READY"),
+                ("shift", "1", "READY"),
+            ],
         )
 
     def test_infer_computes_and_echoes_the_id(self):

@@ -5,6 +5,7 @@
 good/echo/1    every element type of the protocol: input xTYPE [N,3] comes back as yTYPE; batches
 good/pair/1, 2 a [N,4] times a constant matrix as `product`, b [N,2] as `copy`; batches
 good/fixed/1   x FP32 [2,3] as y; does not batch
+good/shift/1   x FP32 [N,2] plus `offset` [2], an input whose default is 1 and 2, as y; batches
 slow/count/1   counts from 0 to `turns` INT64 [] one by one, as `count`; does not batch
 mixed/         pair, and `broken`, which is no ONNX file
 """
@@ -108,12 +109,23 @@ def write_count(path):
     )
 
 
+def write_shift(path):
+    write(
+        path,
+        [helper.make_node("Add", ["x", "offset"], ["y"])],
+        [("x", TensorProto.FLOAT, ["N", 2]), ("offset", TensorProto.FLOAT, [2])],
+        [("y", TensorProto.FLOAT, ["N", 2])],
+        [numpy_helper.from_array(np.array([1, 2], np.float32), "offset")],
+    )
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     write_echo(root / "good" / "echo" / "1")
     write_pair(root / "good" / "pair" / "1")
     write_pair(root / "good" / "pair" / "2")
     write_fixed(root / "good" / "fixed" / "1")
+    write_shift(root / "good" / "shift" / "1")
     write_count(root / "slow" / "count" / "1")
     write_pair(root / "mixed" / "pair" / "1")
     broken = root / "mixed" / "broken" / "1"

@@ -101,12 +101,13 @@ Moves MovesOf(const std::string& bytes) {
 
 constexpr double kImageBytes = 2 * 8 * 8 * 6 * sizeof(float);
 
-TEST(Rolls, ReadAndWriteEveryElementOnceForEachAxis) {
+// Into its part and from there into the result.
+TEST(Rolls, CopyEveryElementAtMostTwiceForEachAxis) {
   for (const std::vector<Turn>& turns : Turns()) {
     SCOPED_TRACE(Name(turns));
     const Moves moves = MovesOf(Rolled(Roll::kSlices, turns, End::kRolled));
-    EXPECT_LE(moves.tasks, std::ssize(turns)) << moves.text;
-    EXPECT_LE(moves.bytes, 2 * kImageBytes * static_cast<double>(turns.size())) << moves.text;
+    EXPECT_LE(moves.tasks, 3 * std::ssize(turns)) << moves.text;
+    EXPECT_LE(moves.bytes, 2 * 2 * kImageBytes * static_cast<double>(turns.size())) << moves.text;
   }
 }
 
