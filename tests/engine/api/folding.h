@@ -24,7 +24,7 @@ struct Loaded {
   std::vector<NamedTensor> inputs;
   std::vector<NamedTensor> outputs;
   std::vector<std::string> kernels;  // of the steps that compute
-  std::vector<Decline> declines;
+  std::vector<Decline> declines;     // of passes
   PlanReport report;
 };
 

@@ -105,11 +105,11 @@ TEST(RunErrors, ARunThatNeedsTooMuchMemoryNamesWhoTakesMost) {
       .Output("y");
   const std::string error =
       ErrorOf(builder, {{"x", RandomFloats({2, 3, 8, 8}, 1)}},
-              {{"x", RandomFloats({1, 3, 8, 8}, 1)}}, {.max_run_bytes = 16384});
+              {{"x", RandomFloats({1, 3, 8, 8}, 1)}}, {.max_run_bytes = 32768});
   EXPECT_THAT(error,
               testing::MatchesRegex(
                   "RESOURCE_EXHAUSTED: node 'wide' \\(Conv\\): 'c' of shape \\[2,40,8,8\\] takes "
-                  "20480 bytes: the run needs [0-9]+ bytes of memory where 16384 are allowed"));
+                  "20480 bytes: the run needs [0-9]+ bytes of memory where 32768 are allowed"));
 }
 
 TEST(RunErrors, AResultWhoseSizeDependsOnDataIsToldWhenItIsTooLarge) {
