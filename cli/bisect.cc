@@ -61,7 +61,8 @@ double Difference(const Tensor& plain, const Tensor& optimized) {
     if (std::isfinite(a)) scale = std::max(scale, std::abs(a));
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     const double apart = std::abs(a - b);
-    largest = std::isfinite(apart) ? std::max(largest, apart) : kInfinity;
+    if (!std::isfinite(apart)) return kInfinity;
+    largest = std::max(largest, apart);
   }
   return largest == 0 ? 0 : largest / scale;
 }
@@ -71,9 +72,7 @@ std::string TaskOf(const PlanReport& report, const std::string& value) {
   for (const TaskReport& task : report.tasks) {
     for (const int output : task.outputs) {
       if (output < 0 || report.values[static_cast<size_t>(output)].name != value) continue;
-      std::string text = fmt::format("{}: {}", task.name, task.kernel);
-      for (const std::string& stage : task.epilogue) text += " +" + stage;
-      return text;
+      return fmt::format("{}: {}", task.name, KernelText(task));
     }
   }
   return "no task of its own";

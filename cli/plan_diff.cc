@@ -54,8 +54,7 @@ std::string ShapedNames(const PlanReport& report, const std::vector<int>& ports)
 
 // What is compared of a task but for its bodies, in a line.
 std::string LineOf(const PlanReport& report, const TaskReport& task) {
-  std::string line = fmt::format("{}: {}", task.name, task.kernel);
-  for (const std::string& stage : task.epilogue) line += " +" + stage;
+  std::string line = fmt::format("{}: {}", task.name, KernelText(task));
   for (const std::string& attribute : task.attributes) line += " " + attribute;
   line += ShapedNames(report, task.outputs);
   if (!task.inputs.empty()) line += " from " + Names(report, task.inputs);

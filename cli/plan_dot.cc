@@ -75,8 +75,7 @@ class DotWriter {
 
   void AddTask(int index, size_t depth) {
     const TaskReport& task = report_.tasks[static_cast<size_t>(index)];
-    std::string label = task.name + "\n" + task.kernel;
-    for (const std::string& stage : task.epilogue) label += " +" + stage;
+    const std::string label = task.name + "\n" + KernelText(task);
     const std::string name = TaskName(index);
     text_ += fmt::format("{}{} [label={}{}];\n", std::string(depth * 2, ' '), name, Quoted(label),
                          task.kernel == "view" ? ", style=dashed" : "");

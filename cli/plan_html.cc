@@ -95,9 +95,7 @@ std::string ValuesCell(const PlanReport& report, const std::vector<int>& ports) 
 }
 
 std::string KernelCell(const TaskReport& task) {
-  std::string kernel = task.kernel;
-  for (const std::string& stage : task.epilogue) kernel += " +" + stage;
-  std::string text = Escaped(kernel);
+  std::string text = Escaped(KernelText(task));
   for (const std::string& attribute : task.attributes) text += "<br>" + Escaped(attribute);
   return "<td>" + text + "</td>";
 }

@@ -50,6 +50,9 @@ void AddSteps(JsonWriter& json, const PlanReport& report);
 
 void AddTask(JsonWriter& json, const TaskReport& task) {
   json.Open('{').Key("name").Text(task.name).Key("kernel").Text(task.kernel);
+  json.Key("prologue").Open('[');
+  for (const std::string& stage : task.prologue) json.Text(stage);
+  json.Close(']');
   json.Key("epilogue").Open('[');
   for (const std::string& stage : task.epilogue) json.Text(stage);
   json.Close(']').Key("attributes").Open('[');

@@ -1,8 +1,13 @@
 #include "engine/engine.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "engine/base/memory.h"
+#include "engine/base/reasons.h"
 #include "engine/model.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
@@ -25,8 +30,10 @@ std::unique_ptr<Parallel> MakeParallel(int threads) {
 }
 
 optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa isa,
-                                             const Parallel& parallel) {
+                                             const Parallel& parallel,
+                                             const std::function<bool()>& stopped) {
   optimizer::OptimizeOptions result;
+  result.stopped = stopped;
   result.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   result.fold = {options.fold_growth_bytes, options.model_growth_share, options.model_growth_bytes,
                  options.fold_live_bytes,   options.view_bytes,         options.fold_elements};
@@ -35,14 +42,40 @@ optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa i
   return result;
 }
 
-Status CheckStopped(const std::function<bool()>& stopped) {
-  return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
+// True when no shape is both: the ranks differ, or two extents that are numbers. Names of extents
+// may differ.
+bool Contradict(const graph::DimVector& a, const graph::DimVector& b) {
+  if (a.size() != b.size()) return true;
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    const bool numbers = a[axis].is_number() && b[axis].is_number();
+    if (numbers && a[axis].number() != b[axis].number()) return true;
+  }
+  return false;
 }
 
-// Both errors where both are; the code is the first one's.
-Status Joined(const Status& first, const Status& second) {
-  if (first.ok() || second.ok()) return first.ok() ? second : first;
-  return MakeStatus(first.code(), fmt::format("{}; {}", Message(first), Message(second)));
+// A graph whose operators are resolved and whose types are inferred.
+struct Resolved {
+  onnx_import::ImportedModel model;
+  std::vector<Decline> contradictions;  // outputs that are not what the file declares
+};
+
+// What is inferred of outputs counts: exporters are known to declare shapes that they do not have.
+std::vector<Decline> Contradictions(const graph::Graph& graph,
+                                    const std::vector<std::optional<graph::DimVector>>& declared) {
+  std::vector<Decline> contradictions;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const auto& dims = graph.value(graph.outputs()[i]).type.dims;
+    if (!declared[i] || !dims || !Contradict(*declared[i], *dims)) continue;
+    contradictions.push_back({"types", fmt::format("graph output '{}'", graph.output_names()[i]),
+                              "declared shape", "it cannot have it, and what is inferred counts",
+                              fmt::format("{} is inferred, not {}", graph::ToString(*dims),
+                                          graph::ToString(*declared[i]))});
+  }
+  return contradictions;
+}
+
+Status CheckStopped(const std::function<bool()>& stopped) {
+  return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
 }
 
 }  // namespace
@@ -55,25 +88,29 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
         isa_(options_.prepack ? options_.isa.value_or(DetectIsa()) : Isa::kReference),
         parallel_(MakeParallel(options_.threads > 0 ? options_.threads : AvailableCpus())) {}
 
-  // The graph resolved, with the types of its values.
-  static StatusOr<onnx_import::ImportedModel> Resolve(
-      StatusOr<onnx_import::ImportedModel> imported) {
+  static StatusOr<Resolved> Resolve(StatusOr<onnx_import::ImportedModel> imported) {
     RETURN_IF_ERROR(imported.status());
+    Resolved result{*std::move(imported), {}};
+    graph::Graph& graph = result.model.graph;
+    std::vector<std::optional<graph::DimVector>> declared;
+    for (const graph::ValueId id : graph.outputs()) declared.push_back(graph.value(id).type.dims);
     // Inference passes over what is not resolved, so that a model is told all its reasons at once.
-    const Status resolved = ops::ResolveAll(imported->graph);
-    RETURN_IF_ERROR(Joined(resolved, ops::InferAll(imported->graph)));
-    return imported;
+    const Status resolved = ops::ResolveAll(graph);
+    RETURN_IF_ERROR(AllReasons({resolved, ops::InferAll(graph)}));
+    result.contradictions = Contradictions(graph, declared);
+    return result;
   }
 
-  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph) {
-    return optimizer::Optimize(graph, constants_, OptimizeOptionsOf(options_, isa_, *parallel_));
+  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph,
+                                               const std::function<bool()>& stopped) {
+    return optimizer::Optimize(graph, constants_,
+                               OptimizeOptionsOf(options_, isa_, *parallel_, stopped));
   }
 
   StatusOr<std::string> Export(const std::string& path) {
-    ASSIGN_OR_RETURN(onnx_import::ImportedModel model,
-                     Resolve(onnx_import::ImportFile(path, {}, constants_)));
-    RETURN_IF_ERROR(Optimize(model.graph).status());
-    return onnx_import::SerializeModel(model);
+    ASSIGN_OR_RETURN(Resolved resolved, Resolve(onnx_import::ImportFile(path, {}, constants_)));
+    RETURN_IF_ERROR(Optimize(resolved.model.graph, {}).status());
+    return onnx_import::SerializeModel(resolved.model);
   }
 
   StatusOr<std::shared_ptr<const Model>> Compile(StatusOr<onnx_import::ImportedModel> imported,
@@ -81,18 +118,19 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     RETURN_IF_ERROR(imported.status());
     RETURN_IF_ERROR(CheckStopped(load.stopped));
     RETURN_IF_ERROR(onnx_import::ApplyInputLayouts(load.input_layouts, imported->graph));
-    ASSIGN_OR_RETURN(onnx_import::ImportedModel model, Resolve(std::move(imported)));
-    graph::Graph& graph = model.graph;
+    ASSIGN_OR_RETURN(Resolved resolved, Resolve(std::move(imported)));
+    graph::Graph& graph = resolved.model.graph;
     // Ports are described as the file has them, before passes replace values.
-    ModelInfo info = DescribePorts(graph, model.producer);
-    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph));
-    RETURN_IF_ERROR(CheckStopped(load.stopped));
+    ModelInfo info = DescribePorts(graph, resolved.model.producer);
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, load.stopped));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
+    plan_options.stopped = load.stopped;
     if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
     ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
                      plan::BuildPlan(graph, plan_options, constants_, packs_));
     plan->optimized = std::move(report);
+    std::ranges::move(resolved.contradictions, std::back_inserter(plan->declines));
     const runtime::SessionOptions session_options{isa_, options_.shape_plans,
                                                   options_.max_run_bytes};
     return std::make_shared<const CompiledModel>(

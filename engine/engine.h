@@ -58,7 +58,7 @@ struct EngineOptions {
 };
 
 struct LoadOptions {
-  // Asked between stages; true ends the load with Cancelled.
+  // Asked between nodes; true ends the load with Cancelled.
   std::function<bool()> stopped;
   // Inputs by name that requests hand over in this layout: kChannelsLast makes an input that the
   // file declares as N C H W one of N H W C. InvalidArgument where the model has no such image.

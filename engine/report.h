@@ -28,10 +28,12 @@ struct PlanReport;
 
 // One step of the plan. Ports hold indices of values, -1 where omitted.
 struct TaskReport {
-  std::string name;    // of the nodes it was made of
-  std::string kernel;  // with instruction set and tile; "view" costs nothing
-  std::vector<std::string> epilogue;
-  // Of the node, then of the stages of the epilogue: "axis=1", "Clip.max=6", "Sub.operand=2 first".
+  std::string name;                   // of the nodes it was made of
+  std::string kernel;                 // with instruction set and tile; "view" costs nothing
+  std::vector<std::string> prologue;  // operators on input 0, as it is read
+  std::vector<std::string> epilogue;  // operators on output 0, before it is written
+  // Of the node, then of the stages of prologue and epilogue: "axis=1", "Clip.max=6",
+  // "Sub.operand=2 first".
   std::vector<std::string> attributes;
   std::vector<int> inputs;
   std::vector<bool> packed;  // by input: the step holds a pack instead
@@ -63,9 +65,9 @@ struct PassReport {
   std::chrono::nanoseconds time{0};
 };
 
-// Why a pass, or the schedule, left something as it was.
+// Why something was left as it was, or was not believed.
 struct Decline {
-  std::string pass;     // or "schedule"
+  std::string pass;     // or "schedule", "types"
   std::string node;     // graph::Describe
   std::string role;     // "epilogue Relu", "input 1 (W)"
   std::string rule;     // "grows the model beyond its budget"
@@ -107,6 +109,9 @@ struct TaskTime {
   // The threads that started it, numbered from 0 as they came to the run; one but for parts.
   std::vector<int> threads;
 };
+
+// The kernel with what is fused into it: "gemm.f32 avx512 Exp+ +Add +Relu".
+std::string KernelText(const TaskReport& task);
 
 // The report as text, a line or more for each task.
 std::string ToText(const PlanReport& report);

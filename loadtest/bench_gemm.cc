@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/kernels/elementwise/unary.h"
 #include "engine/kernels/gemm/gemm.h"
 
 namespace tandem::kernels {
@@ -79,6 +80,84 @@ BENCHMARK(BM_Gemm)
     ->Args({128, 768, 3072, static_cast<int>(Isa::kAvx512)})
     ->Args({1, 1024, 1024, static_cast<int>(Isa::kAvx512)})
     ->Args({2, 1024, 1024, static_cast<int>(Isa::kAvx512)});
+
+// The mean of the rows of a product, made as they come (fused) or afterwards.
+void BM_RowMean(benchmark::State& state) {
+  const int64_t items = state.range(0);
+  const int64_t m = state.range(1);
+  const int64_t n = state.range(2);
+  const int64_t k = state.range(3);
+  const bool fused = state.range(4) != 0;
+  const Isa isa = DetectIsa();
+  Data a(items * m * k);
+  Data b(k * n);
+  Data c(items * m * n);
+  Data y(items * n);
+  Data packed(PackedFloats(isa, k, n));
+  const SequentialParallel parallel;
+  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  ReducedGemm product;
+  product.items = items;
+  product.joined = items;
+  product.problem = {m, n, k, nullptr, k, y.get(), n};
+  product.op = ReduceOp::kMean;
+  Data scratch(ReducedGemmScratchFloats(isa, product, 1));
+  const GemmProblem whole{items * m, n, k, a.get(), k, c.get(), n};
+  const int64_t extents[] = {items, m, n};
+  const ReducePlan plan = MakeReducePlan(extents, {false, true, false});
+  const ReduceFunction reduce = FindReduce(ReduceOp::kMean, DType::kFloat, isa);
+  const auto operands = [&](int64_t item) -> ReducedGemm::Operands {
+    return {a.get() + item * m * k, packed.get()};
+  };
+  for (auto _ : state) {
+    if (fused) {
+      ReduceGemm(isa, product, operands, scratch.get(), parallel);
+    } else {
+      Gemm(isa, whole, packed.get(), parallel);
+      RunReduce(reduce, plan, c.get(), y.get(), parallel);
+    }
+  }
+  Report(state, 2.0 * static_cast<double>(items * m * n * k));
+}
+BENCHMARK(BM_RowMean)
+    ->ArgNames({"items", "m", "n", "k", "fused"})
+    ->ArgsProduct({{1}, {197, 3136}, {768}, {64, 768}, {0, 1}})
+    ->ArgsProduct({{8}, {7, 49, 197}, {256}, {64, 256}, {0, 1}})
+    ->ArgsProduct({{1}, {50000}, {64}, {16, 64}, {0, 1}});
+
+// A product of an A that an element-wise kernel makes as it is read (fused) or before.
+void BM_Prologue(benchmark::State& state) {
+  const int64_t m = state.range(0);
+  const int64_t n = state.range(1);
+  const int64_t k = state.range(2);
+  const auto op = static_cast<UnaryOp>(state.range(3));
+  const bool fused = state.range(4) != 0;
+  const Isa isa = DetectIsa();
+  Data a(m * k);
+  Data made(m * k);
+  Data b(k * n);
+  Data c(m * n);
+  Data packed(PackedFloats(isa, k, n));
+  const SequentialParallel parallel;
+  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  const RowKernel kernel = {FindUnary(op, DType::kFloat, isa), {}};
+  Prologue prologue;
+  prologue.stages = {{kernel, -1, false}};
+  GemmProblem problem{m, n, k, fused ? a.get() : made.get(), k, c.get(), n};
+  if (fused) problem.prologue = &prologue;
+  for (auto _ : state) {
+    if (!fused) ApplyPrologue(prologue, {a.get(), 0, m * k}, made.get());
+    Gemm(isa, problem, packed.get(), parallel);
+  }
+  Report(state, 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(BM_Prologue)
+    ->ArgNames({"m", "n", "k", "op", "fused"})
+    ->ArgsProduct({{1, 14, 197, 3136},
+                   {64, 256, 512, 1024, 3072},
+                   {256, 768},
+                   {static_cast<int>(UnaryOp::kRelu), static_cast<int>(UnaryOp::kGeluErf)},
+                   {0, 1}});
 
 }  // namespace
 }  // namespace tandem::kernels

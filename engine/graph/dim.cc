@@ -16,6 +16,17 @@ Dim Dim::Symbol(std::string_view name) {
   return dim;
 }
 
+Dim Dim::Clipped(const Dim& dim) {
+  CHECK(dim.is_symbol(), "extent {} is no symbol", ToString(dim));
+  Dim clipped = dim;
+  clipped.known_ = false;
+  return clipped;
+}
+
+bool Dim::IsClipped(const Dim& dim) const {
+  return !known_ && dim.is_symbol() && symbol_ == dim.symbol_ && coefficient_ == dim.coefficient_;
+}
+
 int64_t Dim::number() const {
   CHECK(is_number(), "extent {} is not a number", ToString(*this));
   return coefficient_;

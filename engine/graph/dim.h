@@ -12,12 +12,16 @@
 namespace tandem::graph {
 
 // An extent: a number, a positive multiple of a named symbol ("N", "4*seq"), or unknown. Two
-// unknown extents are never equal. A value type.
+// unknown extents are never equal. A value type. Of an unknown extent it may be known that it is
+// the smaller of a symbol and a positive number: a table of 512 positions cut to the length of a
+// text.
 class Dim {
  public:
   Dim() = default;                                             // unknown
   Dim(int64_t extent) : coefficient_(extent), known_(true) {}  // NOLINT: a number is an extent
   static Dim Symbol(std::string_view name);
+  // The smaller of the symbolic `dim` and a positive number.
+  static Dim Clipped(const Dim& dim);
 
   bool is_number() const { return known_ && symbol_.empty(); }
   bool is_symbol() const { return known_ && !symbol_.empty(); }
@@ -26,6 +30,9 @@ class Dim {
   int64_t number() const;
   const std::string& symbol() const { return symbol_; }
   int64_t coefficient() const { return coefficient_; }
+
+  // True for Clipped(dim): it equals `dim`, or does not broadcast with it, or is 1.
+  bool IsClipped(const Dim& dim) const;
 
   // True when both are known and are the same for every request.
   bool SameAs(const Dim& other) const;

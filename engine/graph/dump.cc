@@ -37,6 +37,14 @@ std::string AttributesText(const Attributes& attributes) {
   return text.empty() ? "" : " {" + text + "}";
 }
 
+std::string StageText(const Graph& graph, const Node& node, const EpilogueStage& stage) {
+  std::string text = stage.op + AttributesText(stage.attributes);
+  if (stage.operand < 0) return text;
+  return text + fmt::format("({}{})",
+                            ValueName(graph, node.inputs[static_cast<size_t>(stage.operand)]),
+                            stage.operand_is_first ? " first" : "");
+}
+
 std::string NodeLine(const Graph& graph, const Node& node) {
   std::string line;
   for (const ValueId output : node.outputs) {
@@ -50,14 +58,9 @@ std::string NodeLine(const Graph& graph, const Node& node) {
     line += (port > 0 ? ", " : "") + ValueName(graph, node.inputs[port]);
   }
   line += ")" + AttributesText(node.attributes);
-  for (const EpilogueStage& stage : node.epilogue) {
-    line += fmt::format(" +{}{}", stage.op, AttributesText(stage.attributes));
-    if (stage.operand >= 0) {
-      line +=
-          fmt::format("({}{})", ValueName(graph, node.inputs[static_cast<size_t>(stage.operand)]),
-                      stage.operand_is_first ? " first" : "");
-    }
-  }
+  for (const EpilogueStage& stage : node.prologue)
+    line += " " + StageText(graph, node, stage) + "+";
+  for (const EpilogueStage& stage : node.epilogue) line += " +" + StageText(graph, node, stage);
   if (!node.origin.empty()) line += "  // " + node.origin;
   return line + "\n";
 }

@@ -8,7 +8,7 @@
 namespace tandem::graph {
 
 // One line a node in order: outputs with types, operator with version, inputs, attributes,
-// epilogue, and the names of the nodes it was made of.
+// prologue and epilogue, and the names of the nodes it was made of.
 std::string Dump(const Graph& graph);
 
 // "3", "[1,2,3]", "\"text\"", "tensor float[2,3]", "graph 'body' (7 nodes)".

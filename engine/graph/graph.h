@@ -75,7 +75,7 @@ class NodeOp {
   virtual ~NodeOp() = default;
 };
 
-// One step that a kernel applies to its result before storing it.
+// One step that a kernel applies to its result before storing it, or to what it reads.
 struct EpilogueStage {
   std::string op;         // ONNX operator type: "Add", "Relu", "Clip" ...
   Attributes attributes;  // of that operator; bounds of a Clip are always attributes min and max
@@ -96,7 +96,8 @@ struct Node {
   std::vector<ValueId> inputs;
   int captures = 0;
   std::vector<ValueId> outputs;         // kNoValue where omitted
-  std::vector<EpilogueStage> epilogue;  // in order of application
+  std::vector<EpilogueStage> prologue;  // on input 0 as it is read, in order of application
+  std::vector<EpilogueStage> epilogue;  // on output 0, in order of application
   std::shared_ptr<const NodeOp> op;     // set when the operator has been resolved
   std::string origin;                   // the names of the nodes this one was made of, for people
 };

@@ -67,10 +67,12 @@ Status VerifyNode(const Graph& graph, NodeId id, const std::vector<bool>& define
                       value.name);
     }
   }
-  for (const EpilogueStage& stage : node.epilogue) {
-    if (stage.operand >= static_cast<int>(node.inputs.size())) {
-      return Internal("{} has an epilogue stage {} on input {} of {}", Describe(graph, id),
-                      stage.op, stage.operand, node.inputs.size());
+  for (const auto* stages : {&node.prologue, &node.epilogue}) {
+    for (const EpilogueStage& stage : *stages) {
+      if (stage.operand < static_cast<int>(node.inputs.size())) continue;
+      return Internal("{} has {} stage {} on input {} of {}", Describe(graph, id),
+                      stages == &node.prologue ? "a prologue" : "an epilogue", stage.op,
+                      stage.operand, node.inputs.size());
     }
   }
   return absl::OkStatus();

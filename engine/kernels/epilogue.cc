@@ -1,5 +1,6 @@
 #include "engine/kernels/epilogue.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tandem::kernels {
@@ -23,6 +24,8 @@ float ApplyStage(const EpilogueStage& stage, float x, float o) {
       return o - x;
     case EpilogueOp::kMul:
       return x * o;
+    case EpilogueOp::kPRelu:
+      return x < 0 ? o * x : x;
     case EpilogueOp::kRelu:
       return x < 0 ? 0 : x;
     case EpilogueOp::kClip:
@@ -43,6 +46,8 @@ float ApplyStage(const EpilogueStage& stage, float x, float o) {
       return 0.5f * x * (1 + std::erf(x * 0.70710678f));
     case EpilogueOp::kGeluTanh:
       return 0.5f * x * (1 + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+    case EpilogueOp::kMish:
+      return x * std::tanh(std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))));
   }
   return x;
 }

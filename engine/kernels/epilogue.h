@@ -14,6 +14,7 @@ enum class EpilogueOp : uint8_t {
   kSub,         // x - o
   kReverseSub,  // o - x
   kMul,         // x * o
+  kPRelu,       // x < 0 ? o * x : x
   kRelu,        // x < 0 ? 0 : x (keeps NaN)
   kClip,        // min(max(x, alpha), beta)
   kLeakyRelu,   // x < 0 ? alpha * x : x
@@ -24,7 +25,10 @@ enum class EpilogueOp : uint8_t {
   kSilu,         // x * sigmoid(x)
   kGeluErf,      // 0.5 * x * (1 + erf(x / sqrt(2)))
   kGeluTanh,     // 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+  kMish,         // x * tanh(log(1 + e^x))
 };
+// Operations up to this one have an operand.
+inline constexpr EpilogueOp kLastBinaryOp = EpilogueOp::kPRelu;
 
 // How the operand of an output element at (row, column) is found.
 enum class OperandKind : uint8_t {

@@ -152,6 +152,15 @@ HWY_INLINE V GeluTanh(D d, V x) {
   return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), cdf);
 }
 
+// tanh(log(1 + e)) = n / (n + 2) with e = e^x and n = e (e + 2), which is 1 from x = 20 on.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Mish(D d, V x) {
+  const V two = hn::Set(d, 2.0f);
+  const V e = Exp(d, AtMost(x, hn::Set(d, 20.0f)));
+  const V n = hn::Mul(e, hn::Add(e, two));
+  return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+
 // One stage on a vector: the vector form of kernels::ApplyStage. `operand` counts only for stages
 // that have one.
 template <class D, class V = hn::Vec<D>>
@@ -165,6 +174,8 @@ HWY_INLINE V ApplyStage(D d, const EpilogueStage& stage, V x, V operand) {
       return hn::Sub(operand, x);
     case EpilogueOp::kMul:
       return hn::Mul(x, operand);
+    case EpilogueOp::kPRelu:
+      return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(operand, x), x);
     case EpilogueOp::kRelu:
       return Relu(d, x);
     case EpilogueOp::kClip:
@@ -185,6 +196,8 @@ HWY_INLINE V ApplyStage(D d, const EpilogueStage& stage, V x, V operand) {
       return GeluErf(d, x);
     case EpilogueOp::kGeluTanh:
       return GeluTanh(d, x);
+    case EpilogueOp::kMish:
+      return Mish(d, x);
   }
   return x;
 }

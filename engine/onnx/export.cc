@@ -63,9 +63,12 @@ Status CheckForm(const graph::Node& node, Opsets& opsets) {
       node.op_type, node.opset, imported);
 }
 
-// The same for operators in the epilogue, whose opset is the model's.
-Status CheckStages(const graph::Node& node, int opset) {
-  for (const graph::EpilogueStage& stage : node.epilogue) {
+// From here on the axes of a reduction are an input.
+int AxesAreInput(std::string_view op) { return op == "ReduceSum" ? 13 : 18; }
+
+// The same for fused operators, whose opset is the model's.
+Status CheckStages(std::span<const graph::EpilogueStage> stages, int opset) {
+  for (const graph::EpilogueStage& stage : stages) {
     const ops::OpEntry* entry = ops::Operators().Find("", stage.op);
     if (entry != nullptr && entry->versions.front() <= opset) continue;
     return Unimplemented(
@@ -162,8 +165,8 @@ class GraphEncoder {
   void EncodeNodes() {
     for (const graph::NodeId id : graph_.order()) {
       Status form = CheckForm(graph_.node(id), state_.opsets);
-      if (!graph_.node(id).epilogue.empty()) {
-        form.Update(CheckStages(graph_.node(id), AiOnnxOpset()));
+      for (const auto* stages : {&graph_.node(id).prologue, &graph_.node(id).epilogue}) {
+        if (!stages->empty()) form.Update(CheckStages(*stages, AiOnnxOpset()));
       }
       if (form.ok()) {
         EncodeNode(graph_.node(id));
@@ -179,13 +182,20 @@ class GraphEncoder {
     proto.set_domain(node.domain);
     proto.set_name(node.name);
     size_t inputs = node.inputs.size() - static_cast<size_t>(node.captures);
-    for (const graph::EpilogueStage& stage : node.epilogue) {
-      if (stage.operand >= 0) inputs = std::min(inputs, static_cast<size_t>(stage.operand));
+    for (const auto* stages : {&node.prologue, &node.epilogue}) {
+      for (const graph::EpilogueStage& stage : *stages) {
+        if (stage.operand >= 0) inputs = std::min(inputs, static_cast<size_t>(stage.operand));
+      }
     }
     while (inputs > 0 && node.inputs[inputs - 1] == kNoValue) --inputs;
     for (size_t port = 0; port < inputs; ++port) proto.add_input(NameOf(node.inputs[port]));
     for (const ValueId output : node.outputs) proto.add_output(NameOf(output));
     EncodeAttributes(node, proto);
+    for (const graph::EpilogueStage& stage : node.prologue) {
+      const std::string output = state_.UniqueName(proto.output(0) + "/" + stage.op);
+      EncodeStage(node, stage, proto.input(0), output);
+      proto.set_input(0, output);
+    }
     if (node.epilogue.empty()) {
       *proto_.add_node() = std::move(proto);
       return;
@@ -197,7 +207,8 @@ class GraphEncoder {
     for (size_t i = 0; i < node.epilogue.size(); ++i) {
       const bool last = i + 1 == node.epilogue.size();
       const std::string& op = node.epilogue[i].op;
-      const std::string output = last ? result : state_.UniqueName(fmt::format("{}/{}", result, op));
+      const std::string output =
+          last ? result : state_.UniqueName(fmt::format("{}/{}", result, op));
       EncodeStage(node, node.epilogue[i], previous, output);
       previous = output;
     }
@@ -215,7 +226,12 @@ class GraphEncoder {
     proto.add_output(output);
     const bool bounds_are_inputs = stage.op == "Clip" && AiOnnxOpset() >= kClipBoundsAreInputs;
     for (const auto& [name, attribute] : stage.attributes) {
-      if (!bounds_are_inputs) EncodeAttribute(name, attribute, *proto.add_attribute());
+      if (bounds_are_inputs) continue;
+      if (name == "axes" && AiOnnxOpset() >= AxesAreInput(stage.op)) {
+        proto.add_input(Axes(output + "/axes", std::get<std::vector<int64_t>>(attribute)));
+      } else {
+        EncodeAttribute(name, attribute, *proto.add_attribute());
+      }
     }
     if (!bounds_are_inputs) return;
     for (const char* bound : {"min", "max"}) {
@@ -230,8 +246,14 @@ class GraphEncoder {
   int AiOnnxOpset() { return state_.opsets.try_emplace("", graph::kNewestOpset).first->second; }
 
   std::string Scalar(const std::string& wanted, float value) {
+    return Initializer(wanted, Tensor::Scalar(value));
+  }
+  std::string Axes(const std::string& wanted, const std::vector<int64_t>& axes) {
+    return Initializer(wanted, Tensor::Of<int64_t>({static_cast<int64_t>(axes.size())}, axes));
+  }
+  std::string Initializer(const std::string& wanted, const Tensor& tensor) {
     std::string name = state_.UniqueName(wanted);
-    EncodeTensor(Tensor::Scalar(value), name, *proto_.add_initializer());
+    EncodeTensor(tensor, name, *proto_.add_initializer());
     return name;
   }
 

@@ -11,6 +11,8 @@ bool IsOne(const graph::Dim& dim) { return dim.is_number() && dim.number() == 1;
 std::optional<graph::Dim> BroadcastDim(const graph::Dim& a, const graph::Dim& b) {
   if (IsOne(a)) return b;
   if (IsOne(b) || a.SameAs(b)) return a;
+  if (a.IsClipped(b)) return b;
+  if (b.IsClipped(a)) return a;
   if (a.is_number() && b.is_number()) return std::nullopt;
   if (a.is_number()) return a;
   if (b.is_number()) return b;

@@ -1,10 +1,26 @@
 // Concat (ai.onnx, opset 4): inputs of equal rank side by side along one axis.
+#include "engine/base/check.h"
 #include "engine/ops/extents.h"
 #include "engine/ops/movement.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
 namespace {
+
+// The axes of `shape` in the order in which they lie in memory.
+Shape InMemory(Shape shape, Layout layout) {
+  if (layout == Layout::kNative) return shape;
+  Shape moved = {shape[0]};
+  for (int axis = 2; axis < shape.rank(); ++axis) moved.Append(shape[axis]);
+  moved.Append(shape[1]);
+  return moved;
+}
+
+// Where `axis` is among them.
+int PlaceInMemory(int axis, int rank, Layout layout) {
+  if (layout == Layout::kNative || axis == 0) return axis;
+  return axis == 1 ? rank - 1 : axis - 1;
+}
 
 class Concat final : public Operator {
  public:
@@ -44,26 +60,15 @@ class Concat final : public Operator {
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    const int64_t wanted = axis_;
+    const Concat self = *this;
     const auto inputs = static_cast<int>(context.node().inputs.size());
-    return MakeMoveStep(
-        context, "move.concat",
-        [wanted, inputs](StepContext& run, std::span<const MutableTensorView> outputs) -> Status {
-          const Shape& shape = outputs[0].shape();
-          const Dims strides = shape.Strides();
-          ASSIGN_OR_RETURN(const int axis, ResolveAxis(wanted, shape.rank(), "attribute 'axis'"));
-          int64_t begin = 0;
-          for (int port = 0; port < inputs; ++port) {
-            const TensorView& part = run.input(port);
-            const Region region{
-                .axes = MakeAxes(part.shape().dims(), part.shape().Strides(), strides),
-                .out_offset = begin * strides[static_cast<size_t>(axis)]};
-            CopyRegion(region, part, outputs[0], run.parallel());
-            begin += part.shape()[axis];
-          }
-          return absl::OkStatus();
-        });
+    return MakeMoveStep(context, "move.concat",
+                        [=](StepContext& run, std::span<const MutableTensorView> outputs) {
+                          return self.Run(run, inputs, outputs[0]);
+                        });
   }
+
+  Traits traits() const override { return {.layout = LayoutRule::kFollow}; }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     return CostOfMove(shapes, dtype);
@@ -100,6 +105,26 @@ class Concat final : public Operator {
                                graph::ToString(part), graph::ToString(dims[k]), k);
       }
       if (!dims[k].is_number() && !part[k].is_unknown()) dims[k] = part[k];
+    }
+    return absl::OkStatus();
+  }
+
+  Status Run(StepContext& run, int inputs, const MutableTensorView& out) const {
+    const Layout layout = out.layout();
+    const int rank = out.shape().rank();
+    ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, rank, "attribute 'axis'"));
+    const Dims strides = InMemory(out.shape(), layout).Strides();
+    const int64_t stride = strides[static_cast<size_t>(PlaceInMemory(axis, rank, layout))];
+    int64_t begin = 0;
+    for (int port = 0; port < inputs; ++port) {
+      const TensorView& part = run.input(port);
+      CHECK(part.layout() == layout, "Concat from {} to {}", LayoutName(part.layout()),
+            LayoutName(layout));
+      const Shape shape = InMemory(part.shape(), layout);
+      const Region region{.axes = MakeAxes(shape.dims(), shape.Strides(), strides),
+                          .out_offset = begin * stride};
+      CopyRegion(region, part, out, run.parallel());
+      begin += part.shape()[axis];
     }
     return absl::OkStatus();
   }

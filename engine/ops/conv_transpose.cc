@@ -10,6 +10,7 @@
 // before opset 11 with output_shape the other way round.
 #include <algorithm>
 
+#include "engine/kernels/conv/disjoint.h"
 #include "engine/kernels/conv/transposed.h"
 #include "engine/kernels/gemm/gemm.h"
 #include "engine/ops/conv_shape.h"
@@ -140,6 +141,7 @@ class TransposedForm final : public ConvForm {
     for (const kernels::WindowAxis& axis : geometry.axes) {
       parameters += fmt::format(" {}/{}", axis.stride, axis.dilation);
     }
+    if (kernels::HasDisjointFilters(isa, geometry)) parameters += " side by side";
     return {"conv_transpose.f32", std::move(parameters),
             kernels::PackedConvTransposeFloats(isa, geometry)};
   }
@@ -209,13 +211,7 @@ class ConvTranspose final : public Operator {
   }
 
   Decision TryFuseEpilogue(const EpilogueRequest& request) const override {
-    Decision decision = TryFuseStage(request, ColumnAxis::kChannels);
-    const bool full = request.operand != nullptr && request.result != nullptr &&
-                      OperandFormOf(*request.operand, *request.result, ColumnAxis::kChannels) ==
-                          kernels::OperandForm::kFull;
-    if (!decision.accepted || !full) return decision;
-    return Decision::Decline("its kernel takes no operand of the result's size",
-                             graph::ToString(*request.operand));
+    return TryFuseStage(request, ColumnAxis::kChannels);
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override {

@@ -1,8 +1,12 @@
 #include "engine/ops/epilogue.h"
 
+#include <fmt/ranges.h>
+
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/kernels/gemm/gemm.h"
+#include "engine/ops/reduce.h"
 
 namespace tandem::ops {
 namespace {
@@ -32,10 +36,7 @@ std::optional<EpilogueStage> GeluStage(const graph::Attributes& attributes) {
   return std::nullopt;
 }
 
-bool IsBinary(EpilogueOp op) {
-  return op == EpilogueOp::kAdd || op == EpilogueOp::kSub || op == EpilogueOp::kReverseSub ||
-         op == EpilogueOp::kMul;
-}
+bool IsBinary(EpilogueOp op) { return op <= kernels::kLastBinaryOp; }
 
 size_t ColumnIndex(size_t rank, ColumnAxis columns) {
   return columns == ColumnAxis::kChannels ? 1 : rank - 1;
@@ -50,10 +51,12 @@ std::optional<EpilogueStage> StageOf(std::string_view op, const graph::Attribute
   if (op == "Add") return Plain(EpilogueOp::kAdd);
   if (op == "Sub") return Plain(EpilogueOp::kSub);
   if (op == "Mul") return Plain(EpilogueOp::kMul);
+  if (op == "PRelu") return Plain(EpilogueOp::kPRelu);
   if (op == "Relu") return Plain(EpilogueOp::kRelu);
   if (op == "Sigmoid") return Plain(EpilogueOp::kSigmoid);
   if (op == "Tanh") return Plain(EpilogueOp::kTanh);
   if (op == "HardSwish") return Plain(EpilogueOp::kHardSwish);
+  if (op == "Mish") return Plain(EpilogueOp::kMish);
   if (op == "Gelu") return GeluStage(attributes);
   if (op == "Clip") {
     return Plain(EpilogueOp::kClip, FloatOf(attributes, "min", -kLargest),
@@ -89,10 +92,53 @@ OperandForm OperandFormOf(const graph::DimVector& operand, const graph::DimVecto
   return full ? OperandForm::kFull : OperandForm::kOther;
 }
 
-Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
+namespace {
+
+const graph::Attributes& AttributesOf(const EpilogueRequest& request) {
   static const graph::Attributes none;
-  const std::optional<EpilogueStage> stage =
-      StageOf(request.op, request.attributes == nullptr ? none : *request.attributes);
+  return request.attributes == nullptr ? none : *request.attributes;
+}
+
+Decision DecisionOf(kernels::FusionAnswer answer) {
+  if (answer.accepted) return Decision::Accept();
+  return Decision::Decline(std::move(answer.rule), std::move(answer.numbers));
+}
+
+Decision TryFuseReduction(const EpilogueRequest& request, kernels::ReduceOp op) {
+  kernels::ReductionRequest plain;
+  plain.known_reduction = kernels::HasRowReduction(op);
+  plain.is_float32 = request.dtype == DType::kFloat;
+  plain.readers = request.readers;
+  plain.is_output = request.is_output;
+  plain.has_matrices = request.result != nullptr && request.inputs.size() >= 2;
+  for (size_t port = 0; port < 2 && plain.has_matrices; ++port) {
+    const graph::DimVector* side = request.inputs[port];
+    plain.has_matrices = side != nullptr && side->size() >= 2;
+  }
+  const auto axes = AttributesOf(request).find("axes");
+  if (plain.has_matrices && axes != AttributesOf(request).end()) {
+    const auto rank = static_cast<int64_t>(request.result->size());
+    const auto& list = std::get<std::vector<int64_t>>(axes->second);
+    plain.reduces_rows = list.size() == 1 && (list[0] == -2 || list[0] == rank - 2);
+    plain.axes_text = fmt::format("axes=[{}] rank={}", fmt::join(list, ","), rank);
+  }
+  return DecisionOf(kernels::TryFuseReduction(plain));
+}
+
+}  // namespace
+
+Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
+  if (!request.stages.empty() && ReduceOpOf(request.stages.back().op)) {
+    return Decision::Decline("nothing follows the reduction that ends the epilogue");
+  }
+  if (const std::optional<kernels::ReduceOp> op = ReduceOpOf(request.op)) {
+    if (columns == ColumnAxis::kLast) return TryFuseReduction(request, *op);
+    return Decision::Decline("conv: the epilogue reduces no axis");
+  }
+  const std::optional<EpilogueStage> stage = StageOf(request.op, AttributesOf(request));
+  if (stage && stage->op == EpilogueOp::kPRelu && request.operand_is_first) {
+    return Decision::Decline("the result is the slope");
+  }
   kernels::FusionRequest plain;
   plain.known_stage = stage.has_value();
   plain.is_float32 = request.dtype == DType::kFloat;
@@ -108,14 +154,13 @@ Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
                                        graph::ToString(*request.result));
     }
   }
-  kernels::FusionAnswer answer = kernels::TryFuseStage(plain);
-  if (answer.accepted) return Decision::Accept();
-  return Decision::Decline(std::move(answer.rule), std::move(answer.numbers));
+  return DecisionOf(kernels::TryFuseStage(plain));
 }
 
 StatusOr<BoundStages> BindStages(const graph::Node& node) {
   BoundStages bound;
   for (const graph::EpilogueStage& fused : node.epilogue) {
+    if (ReduceOpOf(fused.op)) continue;
     std::optional<EpilogueStage> stage = StageOf(fused.op, fused.attributes);
     if (stage && stage->op == EpilogueOp::kSub && fused.operand_is_first) {
       stage->op = EpilogueOp::kReverseSub;

@@ -35,7 +35,8 @@ struct BoundStage {
 };
 using BoundStages = std::vector<BoundStage>;
 
-// The node's epilogue. Internal when it holds a stage that TryFuseStage would not have taken.
+// The node's epilogue, a reduction at its end left out (ops/reduce.h). Internal when it holds a
+// stage that TryFuseStage would not have taken.
 StatusOr<BoundStages> BindStages(const graph::Node& node);
 
 // What the kernels take, for the shapes and memories of one run.

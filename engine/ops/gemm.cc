@@ -2,6 +2,7 @@
 // not and C is broadcast to Y.
 #include "engine/ops/epilogue.h"
 #include "engine/ops/matrix_product.h"
+#include "engine/ops/reduce.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -55,10 +56,17 @@ class Gemm final : public Operator {
     return TryFuseStage(request, ColumnAxis::kLast);
   }
 
+  Decision TryFusePrologue(const PrologueRequest& request) const override {
+    return TryFuseProductPrologue(options_, request);
+  }
+
   BatchAnswer Batch(const BatchQuery& query) const override {
     if (query.axes[kB]) return BatchAnswer::Decline("B of Gemm carries the batch");
     if (query.axes[kA] != (options_.trans_a ? 1 : 0)) {
       return BatchAnswer::Decline("the batch is not on the rows of Gemm's A");
+    }
+    if (RowReductionOf(query.node)) {
+      return BatchAnswer::Decline("Gemm's epilogue reduces the batch axis");
     }
     if (std::optional<std::string> reason = OperandsMixBatch(query, kC, 0, 2)) {
       return BatchAnswer::Decline(*std::move(reason));
@@ -171,7 +179,7 @@ Status Gemm::Infer(InferContext& context) const {
     }
   }
   if (const graph::DimVector* c = context.dims(kC)) RETURN_IF_ERROR(CheckC(*c, out));
-  context.SetOutput(0, context.input(kA).dtype, std::move(out));
+  context.SetOutput(0, context.input(kA).dtype, WithRowsReduced(context.node(), std::move(out)));
   return absl::OkStatus();
 }
 

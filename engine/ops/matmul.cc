@@ -2,6 +2,7 @@
 // broadcast; a vector A is a row, a vector B a column, and neither keeps that axis.
 #include "engine/ops/epilogue.h"
 #include "engine/ops/matrix_product.h"
+#include "engine/ops/reduce.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -28,15 +29,19 @@ class MatMul final : public Operator {
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const ProductExtents e = ResolveProduct({}, shapes.inputs[kA], shapes.inputs[kB]);
-    const auto outputs = static_cast<double>(shapes.outputs[0].elements());
-    const auto elements =
-        static_cast<double>(shapes.inputs[kA].elements() + shapes.inputs[kB].elements()) + outputs;
-    return {.multiply_adds = outputs * static_cast<double>(e.k),
+    const auto elements = static_cast<double>(
+        shapes.inputs[kA].elements() + shapes.inputs[kB].elements() + shapes.outputs[0].elements());
+    return {.multiply_adds =
+                static_cast<double>(e.batch.elements() * e.m) * static_cast<double>(e.n * e.k),
             .bytes = elements * static_cast<double>(DTypeBits(dtype)) / 8};
   }
 
   Decision TryFuseEpilogue(const EpilogueRequest& request) const override {
     return TryFuseStage(request, ColumnAxis::kLast);
+  }
+
+  Decision TryFusePrologue(const PrologueRequest& request) const override {
+    return TryFuseProductPrologue({}, request);
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override;
@@ -59,7 +64,7 @@ Status MatMul::Infer(InferContext& context) const {
   context.SetOutput(0, dtype, std::nullopt);
   if (a == nullptr || b == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(graph::DimVector dims, MatMulDims(*a, *b));
-  context.SetOutput(0, dtype, std::move(dims));
+  context.SetOutput(0, dtype, WithRowsReduced(context.node(), std::move(dims)));
   return absl::OkStatus();
 }
 
@@ -90,6 +95,9 @@ BatchAnswer MatMul::Batch(const BatchQuery& query) const {
   }
   const int rank = b_rank == 1 ? a_rank - 1 : std::max(a_rank, b_rank);
   const int out_axis = b_rank == 1 ? axis : rank - from_end;
+  if (RowReductionOf(query.node) && from_end == 2) {
+    return BatchAnswer::Decline("MatMul's epilogue reduces the batch axis");
+  }
   if (std::optional<std::string> reason = OperandsMixBatch(query, 2, out_axis, rank)) {
     return BatchAnswer::Decline(*std::move(reason));
   }

@@ -40,5 +40,11 @@ StatusOr<graph::DimVector> MatMulDims(const graph::DimVector& a, const graph::Di
 // Binds the product of inputs 0 and 1. A constant B is packed once, any other in each run, with the
 // same bits. Unimplemented names a dtype that has no kernel.
 StatusOr<std::unique_ptr<Step>> BindProduct(const ProductOptions& options, BindContext& context);
+// The same where both are known to be float32.
+StatusOr<std::unique_ptr<Step>> BindFloatProduct(const ProductOptions& options,
+                                                 BindContext& context);
+
+// Whether the product takes a prologue.
+Decision TryFuseProductPrologue(const ProductOptions& options, const PrologueRequest& request);
 
 }  // namespace tandem::ops

@@ -28,6 +28,10 @@ Decision Operator::TryFuseEpilogue(const EpilogueRequest&) const {
   return Decision();  // no kernel with an epilogue
 }
 
+Decision Operator::TryFusePrologue(const PrologueRequest&) const {
+  return Decision();  // no kernel with a prologue
+}
+
 BatchAnswer Operator::Batch(const BatchQuery& query) const {
   return BatchAnswer::Decline(fmt::format("{} may mix the items of a batch", query.node.op_type));
 }

@@ -139,6 +139,18 @@ struct EpilogueRequest {
   int readers = 0;                               // nodes that read the node's output
   bool is_output = false;                        // the node's output is a graph output
   std::span<const graph::EpilogueStage> stages;  // already fused
+  // Extents of the node's inputs, by port: null where omitted or of unknown rank.
+  std::span<const graph::DimVector* const> inputs;
+};
+
+// May these stages be applied to input 0 of this node as its kernel reads it?
+struct PrologueRequest {
+  std::span<const graph::EpilogueStage> stages;
+  DType dtype = DType::kUndefined;
+  // Extents of the node's inputs, by port: null where omitted or of unknown rank.
+  std::span<const graph::DimVector* const> inputs;
+  // Extents of the stages' operands, in their order: null where there is none.
+  std::span<const graph::DimVector* const> operands;
 };
 
 // A rule's answer. Declined answers carry what explain shows; an empty rule means that the question
@@ -215,6 +227,7 @@ class Operator : public graph::NodeOp {
   virtual Cost EstimateCost(const StepShapes&, DType) const { return {}; }
 
   virtual Decision TryFuseEpilogue(const EpilogueRequest& request) const;
+  virtual Decision TryFusePrologue(const PrologueRequest& request) const;
 
   // Only asked when at least one axis is set, or when an input that ReadsShape depends on the
   // number of items.

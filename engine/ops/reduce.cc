@@ -3,7 +3,7 @@
 // an optional input, which need not be constant. No axes means all, or with noop_with_empty_axes
 // none: then each element is reduced by itself (its absolute value for ReduceL1, its square for
 // ReduceSumSquare).
-#include "engine/kernels/reduce/reduce.h"
+#include "engine/ops/reduce.h"
 
 #include <algorithm>
 
@@ -48,6 +48,12 @@ const std::vector<ReduceEntry>& Table() {
        "The sum of squares over axes."},
   };
   return table;
+}
+
+const ReduceEntry* Find(std::string_view op_type) {
+  const auto& table = Table();
+  const auto entry = std::ranges::find(table, op_type, &ReduceEntry::op_type);
+  return entry == table.end() ? nullptr : &*entry;
 }
 
 enum class KeepDims : uint8_t { kNo, kYes };
@@ -119,10 +125,8 @@ class Reduce final : public Operator {
   explicit Reduce(ReduceOptions options) : options_(std::move(options)) {}
 
   static std::shared_ptr<const Operator> Parse(NodeReader& reader) {
-    const auto& table = Table();
-    const auto entry = std::ranges::find_if(
-        table, [&](const ReduceEntry& row) { return reader.node().op_type == row.op_type; });
-    CHECK(entry != table.end(), "{} is not in the table", reader.node().op_type);
+    const ReduceEntry* entry = Find(reader.node().op_type);
+    CHECK(entry != nullptr, "{} is not in the table", reader.node().op_type);
     ReduceOptions options;
     options.op = entry->op;
     options.keep = reader.Flag("keepdims", true) ? KeepDims::kYes : KeepDims::kNo;
@@ -217,6 +221,29 @@ class Reduce final : public Operator {
 };
 
 }  // namespace
+
+std::optional<ReduceOp> ReduceOpOf(std::string_view op_type) {
+  const ReduceEntry* entry = Find(op_type);
+  return entry == nullptr ? std::nullopt : std::optional(entry->op);
+}
+
+std::optional<ReduceOp> RowReductionOf(const graph::Node& node) {
+  return node.epilogue.empty() ? std::nullopt : ReduceOpOf(node.epilogue.back().op);
+}
+
+graph::DimVector WithRowsReduced(const graph::Node& node, graph::DimVector product) {
+  if (!RowReductionOf(node)) return product;
+  const graph::Attributes& attributes = node.epilogue.back().attributes;
+  const auto found = attributes.find("keepdims");
+  const bool keeps = found == attributes.end() || std::get<int64_t>(found->second) != 0;
+  const auto rows = product.end() - 2;
+  if (keeps) {
+    *rows = graph::Dim(1);
+  } else {
+    product.erase(rows);
+  }
+  return product;
+}
 
 void RegisterReduce(OpRegistry& registry) {
   for (const ReduceEntry& row : Table()) {

@@ -194,6 +194,9 @@ class Slice final : public Operator {
     // An end at or beyond the extent, as exporters write "all the rest".
     constexpr int64_t kRest = (int64_t{1} << 31) - 1;
     const bool from_start = start.is_number() && start.number() == 0;
+    const bool clips =
+        in.is_number() && in.number() > 0 && end.is_symbol() && end.coefficient() > 0;
+    if (from_start && step == 1 && clips) return graph::Dim::Clipped(end);
     const bool to_end = end.SameAs(in) || (end.is_number() && end.number() >= kRest);
     return from_start && to_end && step == 1 ? in : graph::Dim();
   }

@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "engine/ops/operator.h"
-#include "engine/ops/registry.h"
 #include "engine/optimizer/rewrite.h"
 
 namespace tandem::optimizer {
@@ -118,6 +117,8 @@ ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const Cand
   request.dtype = result.type.dtype;
   request.result = result.type.dims ? &*result.type.dims : nullptr;
   request.stages = producer.epilogue;
+  const std::vector<const graph::DimVector*> inputs = InputDims(graph, producer);
+  request.inputs = inputs;
   request.readers = static_cast<int>(result.uses.size()) - result.output_uses;
   request.is_output = result.output_uses > 0;
   const int operand = OperandPort(node, candidate);
@@ -146,12 +147,7 @@ graph::Patch Fuse(const graph::Graph& graph, graph::NodeId anchor, const Candida
   stage.attributes = std::move(attributes);
   const int operand = OperandPort(node, candidate);
   if (operand >= 0) {
-    // Operands come behind all inputs that the operator itself could have.
-    const ops::OpEntry* entry = ops::Operators().Find(fused.domain, fused.op_type);
-    if (entry != nullptr) {
-      fused.inputs.resize(std::max(fused.inputs.size(), static_cast<size_t>(entry->max_inputs)),
-                          kNoValue);
-    }
+    PadInputs(fused);
     stage.operand = static_cast<int>(fused.inputs.size());
     stage.operand_is_first = operand == 0;
     fused.inputs.push_back(node.inputs[static_cast<size_t>(operand)]);

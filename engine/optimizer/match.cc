@@ -17,7 +17,8 @@ using graph::ValueId;
 constexpr size_t kMaxProductNodes = 8;
 
 bool IsOp(const graph::Node& node, std::string_view op) {
-  return node.domain.empty() && node.op_type == op && node.epilogue.empty();
+  return node.domain.empty() && node.op_type == op && node.prologue.empty() &&
+         node.epilogue.empty();
 }
 
 // Multiplies `product` by `id`, which has no other reader unless it is the root.

@@ -12,7 +12,7 @@
 namespace tandem::optimizer {
 
 // The ai.onnx node of type `op` that defines `id` as its first output, or kNoNode; never one that
-// has an epilogue already.
+// has a prologue or an epilogue already.
 graph::NodeId Maker(const graph::Graph& graph, graph::ValueId id, std::string_view op);
 
 // The element of a constant of one float element and of rank `max_rank` at most, that folding may

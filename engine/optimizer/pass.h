@@ -115,6 +115,8 @@ std::optional<graph::Patch> FuseRmsNorm(const graph::Graph&, graph::NodeId, Pass
 std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FusePrologue(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseReduction(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> OptimizeBodies(const graph::Graph&, graph::NodeId, PassContext&);
 
 }  // namespace tandem::optimizer

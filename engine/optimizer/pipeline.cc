@@ -9,7 +9,7 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 14> kPasses = {{
+  static constexpr std::array<Pass, 16> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
@@ -23,6 +23,8 @@ std::span<const Pass> Pipeline() {
       {.name = "fuse_attention", .run = FuseAttention},
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
+      {.name = "fuse_prologue", .run = FusePrologue},
+      {.name = "fuse_reduction", .run = FuseReduction},
       {.name = "optimize_bodies", .run = OptimizeBodies},
   }};
   return kPasses;

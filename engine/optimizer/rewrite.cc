@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/ops/registry.h"
 #include "engine/optimizer/match.h"
 
 namespace tandem::optimizer {
@@ -76,6 +77,22 @@ int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fal
   if (found == node.attributes.end()) return fallback;
   const auto* value = std::get_if<int64_t>(&found->second);
   return value != nullptr ? *value : fallback;
+}
+
+std::vector<const graph::DimVector*> InputDims(const graph::Graph& graph, const graph::Node& node) {
+  std::vector<const graph::DimVector*> dims;
+  for (const graph::ValueId input : node.inputs) {
+    const bool known = input != graph::kNoValue && graph.value(input).type.dims.has_value();
+    dims.push_back(known ? &*graph.value(input).type.dims : nullptr);
+  }
+  return dims;
+}
+
+void PadInputs(graph::Node& node) {
+  const ops::OpEntry* entry = ops::Operators().Find(node.domain, node.op_type);
+  if (entry == nullptr) return;
+  node.inputs.resize(std::max(node.inputs.size(), static_cast<size_t>(entry->max_inputs)),
+                     graph::kNoValue);
 }
 
 bool SameDims(const graph::DimVector& a, const graph::DimVector& b) {

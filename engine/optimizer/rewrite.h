@@ -38,6 +38,12 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id);
 // Integer attribute of a node, or the fallback.
 int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback);
 
+// The extents of the inputs of a node, by port: null where omitted or of unknown rank.
+std::vector<const graph::DimVector*> InputDims(const graph::Graph& graph, const graph::Node& node);
+
+// Input ports behind all that the operator itself could have are filled with omitted inputs.
+void PadInputs(graph::Node& node);
+
 // True when the extents are known to be the same for every request.
 bool SameDims(const graph::DimVector& a, const graph::DimVector& b);
 

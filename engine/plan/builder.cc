@@ -46,7 +46,9 @@ class Builder {
     layouts_ = AssignLayouts(graph_);
     for (const graph::ValueId id : graph_.inputs()) AddInput(id);
     for (const graph::NodeId id : graph_.order()) {
+      if (options_.stopped && options_.stopped()) return Cancelled("loading was stopped");
       const Status added = AddNode(id);
+      if (absl::IsCancelled(added)) return added;
       if (!added.ok()) errors_.push_back(added);
     }
     if (!errors_.empty()) return AllErrors();
@@ -62,7 +64,7 @@ class Builder {
     graph::ValueId id;
     Layout layout;
     size_t rank = 0;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): none is here
   };
 
   Status AllErrors() const {

@@ -123,17 +123,20 @@ void AddAttributes(const graph::Attributes& attributes, std::string_view prefix,
 std::vector<std::string> AttributesOf(const graph::Node& node) {
   std::vector<std::string> texts;
   AddAttributes(node.attributes, "", texts);
-  for (const graph::EpilogueStage& stage : node.epilogue) {
-    AddAttributes(stage.attributes, stage.op + ".", texts);
-    if (stage.operand < 0) continue;
-    texts.push_back(fmt::format("{}.operand={}{}", stage.op, stage.operand,
-                                stage.operand_is_first ? " first" : ""));
+  for (const auto* stages : {&node.prologue, &node.epilogue}) {
+    for (const graph::EpilogueStage& stage : *stages) {
+      AddAttributes(stage.attributes, stage.op + ".", texts);
+      if (stage.operand < 0) continue;
+      texts.push_back(fmt::format("{}.operand={}{}", stage.op, stage.operand,
+                                  stage.operand_is_first ? " first" : ""));
+    }
   }
   return texts;
 }
 
 TaskReport ReportTask(const Task& task) {
   TaskReport report{.name = task.name, .kernel = task.kernel};
+  for (const graph::EpilogueStage& stage : task.node.prologue) report.prologue.push_back(stage.op);
   for (const graph::EpilogueStage& stage : task.node.epilogue) report.epilogue.push_back(stage.op);
   report.attributes = AttributesOf(task.node);
   report.inputs.assign(task.inputs.begin(), task.inputs.end());
@@ -220,8 +223,7 @@ std::string StepsText(const PlanReport& report);
 
 std::string TaskText(const PlanReport& report, size_t index) {
   const TaskReport& task = report.tasks[index];
-  std::string text = fmt::format("task {} {}: {}", index, task.name, task.kernel);
-  for (const std::string& stage : task.epilogue) text += " +" + stage;
+  std::string text = fmt::format("task {} {}: {}", index, task.name, KernelText(task));
   if (!task.mode.empty() && task.mode != "run") text += fmt::format(" ({})", task.mode);
   if (task.scratch_bytes > 0) text += fmt::format(", {} bytes of scratch", task.scratch_bytes);
   if (task.multiply_adds.value_or(0) > 0) {
@@ -268,6 +270,13 @@ std::string StepsText(const PlanReport& report) {
 }
 
 }  // namespace
+
+std::string KernelText(const TaskReport& task) {
+  std::string text = task.kernel;
+  for (const std::string& stage : task.prologue) text += " " + stage + "+";
+  for (const std::string& stage : task.epilogue) text += " +" + stage;
+  return text;
+}
 
 std::string ToText(const PlanReport& report) {
   std::string text = fmt::format("{} tasks, {} forks\n", report.tasks.size(), report.forks);

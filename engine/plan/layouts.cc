@@ -1,5 +1,7 @@
 #include "engine/plan/layouts.h"
 
+#include <algorithm>
+
 #include "engine/ops/operator.h"
 
 namespace tandem::plan {
@@ -69,22 +71,25 @@ class Assignment {
     return id == graph::kNoValue ? Layout::kNative : layouts_.values[static_cast<size_t>(id)];
   }
 
-  // True, with `reads` set, when one operand is channels-last and the result is an image. Operands
-  // of the result's rank are brought there; lower ones stay native and broadcast as they lie, but
-  // for constants of rank 2 and more, which are moved once at load.
+  // True, with `reads` set, when one operand is channels-last and the result is an image; but not
+  // where another one is native and nobody wants the result otherwise. Operands of the result's
+  // rank are brought there; lower ones stay native and broadcast as they lie, but for constants of
+  // rank 2 and more, which are moved once at load.
   bool FollowsChannelsLast(const graph::Node& node, std::vector<Layout>& reads) const {
     const graph::Value& result = graph_.value(node.outputs[0]);
     if (!IsImage(result)) return false;
     const size_t rank = result.type.dims->size();
     bool wanted = false;
+    bool unwanted = false;
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       const graph::ValueId id = node.inputs[port];
       if (id == graph::kNoValue) continue;
       const graph::Value& value = graph_.value(id);
       if (!value.type.dims) return false;
-      wanted |= value.type.dims->size() == rank && LayoutOf(node, port) == Layout::kChannelsLast;
+      if (value.type.dims->size() != rank || value.constant != nullptr) continue;
+      (LayoutOf(node, port) == Layout::kChannelsLast ? wanted : unwanted) = true;
     }
-    if (!wanted) return false;
+    if (!wanted || (unwanted && ReadNativeOnly(result))) return false;
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       const graph::ValueId id = node.inputs[port];
       if (id == graph::kNoValue) continue;
@@ -95,6 +100,15 @@ class Assignment {
       }
     }
     return true;
+  }
+
+  // True when no reader, and no graph output, takes `value` channels-last.
+  bool ReadNativeOnly(const graph::Value& value) const {
+    return std::ranges::all_of(value.uses, [this](const graph::Use& use) {
+      if (use.node == graph::kGraphOutput) return true;
+      const ops::LayoutRule rule = ops::OpOf(graph_.node(use.node)).traits().layout;
+      return rule == ops::LayoutRule::kNative || rule == ops::LayoutRule::kAny;
+    });
   }
 
   const graph::Graph& graph_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,7 +62,7 @@ struct Plan {
   BatchAnalysis batch;
   double item_seconds = 0;  // estimated for one item on one thread
   optimizer::OptimizeReport optimized;
-  std::vector<Decline> declines;    // branches that do not fork, those in bodies included
+  std::vector<Decline> declines;    // of the file and the schedule, with those of bodies
   std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once
   size_t constant_bytes = 0;        // of the constants in `values` and in bodies, each once
   size_t pack_bytes = 0;
@@ -71,11 +72,14 @@ struct PlanOptions {
   Isa isa = Isa::kReference;
   // Independent branches that take at least this long run in parallel.
   double fork_gate_seconds = 20e-6;
+  // Asked before every node; true ends the build with Cancelled.
+  std::function<bool()> stopped;
 };
 
 // Binds every node of `graph`, which is optimized, resolved and inferred. Each body of control flow
 // becomes a plan of its own; its requests do not join, as the node's do not. Unimplemented or
-// InvalidArgument lists every node that has no kernel, with the path to it, not the first one only.
+// InvalidArgument lists every node that has no kernel, with the path to it, not the first one only;
+// Cancelled when it was stopped.
 StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs);
 

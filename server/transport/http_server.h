@@ -27,7 +27,7 @@ using HttpRoutes = std::function<std::optional<HttpReply>(std::string_view path)
 struct HttpServerOptions {
   std::string address = "0.0.0.0";
   int port = 0;  // 0: the system chooses one
-  size_t max_header_bytes = 8 * 1024;
+  size_t max_header_bytes = size_t{8} * 1024;
   // For one more, the one that has kept the server waiting longest is closed.
   size_t max_connections = 64;
   // For one request to arrive, for its answer to be taken, and between requests.

@@ -25,7 +25,7 @@ std::string TempDirectory::operator/(std::string_view name) const {
 }
 
 std::string TempDirectory::Write(std::string_view name, std::string_view bytes) const {
-  const std::string path = *this / name;
+  std::string path = *this / name;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

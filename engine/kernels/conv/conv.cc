@@ -214,14 +214,15 @@ struct Unit {
   // The tile at `row`, for some of the taps.
   Tile At(const Run& run, int64_t row, TapSpan span) const {
     Tile result = tile;
-    result.row = row;
+    result.row = run.geometry.PixelOfY(row);
+    result.row_step_of_operands = run.geometry.y_step();
     // In a y with gaps, rows are equally far apart along the inner axis only.
     const int64_t inner = run.geometry.axes[2].out;
     const int64_t left = run.geometry.outputs.empty()
                              ? last_row - row
                              : std::min(last_row - row, inner - row % inner);
     result.row_count = static_cast<int>(std::min<int64_t>(run.kernel.max_rows, left));
-    result.c = run.data.y + run.geometry.PixelOfY(row) * run.geometry.out_channels + tile.column;
+    result.c = run.data.y + result.row * run.geometry.out_channels + tile.column;
     const int64_t channels = run.geometry.in_per_group();
     const bool starts = span.first == 0 && span.channel == 0;
     const bool ends = span.last == run.geometry.taps() && span.channel + span.channels == channels;

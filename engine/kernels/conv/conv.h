@@ -66,7 +66,7 @@ struct ConvWeights {
 ConvWeights NativeWeights(const ConvGeometry& geometry, const float* data);
 
 // Activations and epilogue. The rows of the epilogue are the pixels of y over all items, its
-// columns the output channels; an operand for each output element needs a y without gaps.
+// columns the output channels.
 struct ConvData {
   const float* x = nullptr;      // [batch, pixels in, in_channels]
   float* y = nullptr;            // [batch, pixels out, out_channels]; overlaps nothing that is read

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/kernels/conv/disjoint.h"
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/gemm/gemm.h"
 
@@ -130,6 +131,7 @@ void Scatter(const ConvGeometry& geometry, const T* weights, const T* x, T* y) {
 }  // namespace
 
 int64_t PackedConvTransposeFloats(Isa isa, const ConvGeometry& geometry) {
+  if (HasDisjointFilters(isa, geometry)) return PackedDisjointFloats(isa, geometry);
   int64_t floats = 0;
   ForEachPhase(geometry,
                [&](const Phase& phase) { floats += PackedPhaseFloats(isa, phase.geometry); });
@@ -138,6 +140,7 @@ int64_t PackedConvTransposeFloats(Isa isa, const ConvGeometry& geometry) {
 
 void PackConvTransposeWeights(Isa isa, const ConvGeometry& geometry, const float* weights,
                               float* packed) {
+  if (HasDisjointFilters(isa, geometry)) return PackDisjoint(isa, geometry, weights, packed);
   ForEachPhase(geometry, [&](const Phase& phase) {
     const int64_t floats = PackedPhaseFloats(isa, phase.geometry);
     ConvWeights from = phase.weights;
@@ -155,6 +158,9 @@ void PackConvTransposeWeights(Isa isa, const ConvGeometry& geometry, const float
 
 void ConvTranspose(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
                    const Parallel& parallel) {
+  if (HasDisjointFilters(isa, geometry)) {
+    return ConvDisjoint(isa, geometry, packed, data, parallel);
+  }
   ForEachPhase(geometry, [&](const Phase& phase) {
     if (HasShortGroups(isa, phase.geometry)) {
       ConvShortGroups(isa, phase.geometry, packed, data, parallel);

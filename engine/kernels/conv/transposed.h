@@ -5,7 +5,8 @@
 // In the ConvGeometry here, an axis' `in` is the extent of x and `out` that of y. Output positions
 // that have the same remainder by the strides are one convolution of stride 1 with some of the
 // taps; it runs on the kernels of conv.h and depthwise.h, and its order of summation is theirs,
-// over falling taps. Functions cannot fail and never allocate.
+// over falling taps. Where no two taps meet and few channels would leave vectors empty, it is one
+// product instead (disjoint.h). Functions cannot fail and never allocate.
 #pragma once
 
 #include "engine/kernels/conv/conv.h"
@@ -18,7 +19,6 @@ int64_t PackedConvTransposeFloats(Isa isa, const ConvGeometry& geometry);
 void PackConvTransposeWeights(Isa isa, const ConvGeometry& geometry, const float* weights,
                               float* packed);
 
-// The epilogue has no operand of the output's size.
 void ConvTranspose(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
                    const Parallel& parallel);
 

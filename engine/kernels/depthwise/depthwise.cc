@@ -109,8 +109,7 @@ struct Row {
   const float* item;       // the item's first pixel
   TapRange outer;
   TapRange middle;
-  int64_t first_pixel;  // of those that are computed, over all items
-  int64_t first_y;      // the same pixel in y
+  int64_t first_y;  // its first pixel in y, over all items
 };
 
 // Out of line, as the code of all stages is long.
@@ -118,11 +117,12 @@ HWY_NOINLINE FloatVec ApplyAnyStage(const EpilogueStage& stage, FloatVec x, Floa
   return ApplyStage(FloatTag(), stage, x, operand);
 }
 
-// The epilogue of `kCount` pixels from `pixel` on, for one vector of channels.
+// The epilogue of `kCount` pixels from `out` on, for one vector of channels.
 template <int kCount, class Access>
-HWY_INLINE void Finish(const ConvData& data, int64_t pixel, int64_t channel, Access access,
+HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access access,
                        FloatVec (&sums)[kCount]) {
   const FloatTag d;
+  const ConvData& data = row.data;
   for (size_t s = 0; s < data.epilogue->size(); ++s) {
     const EpilogueStage& stage = (*data.epilogue)[s];
     const EpilogueOperand& operand = data.operands[s];
@@ -138,7 +138,8 @@ HWY_INLINE void Finish(const ConvData& data, int64_t pixel, int64_t channel, Acc
       for (int i = 0; i < kCount; ++i) sums[i] = Clip(d, sums[i], stage.alpha, stage.beta);
     } else {
       for (int i = 0; i < kCount; ++i) {
-        const FloatVec o = LoadOperand(stage, operand, pixel + i, channel, access);
+        const int64_t pixel = row.first_y + (out + i) * row.geometry.y_step();
+        const FloatVec o = LoadOperand(stage, operand, pixel, channel, access);
         sums[i] = ApplyAnyStage(stage, sums[i], o);
       }
     }
@@ -204,9 +205,8 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
       }
     }
   }
-  const int64_t pixel = row.first_pixel + out;
   const int64_t channel = vector * row.groups.outputs;
-  if (row.data.epilogue != nullptr) Finish<kCount>(row.data, pixel, channel, out_access, sums);
+  if (row.data.epilogue != nullptr) Finish<kCount>(row, out, channel, out_access, sums);
   const int64_t step = geometry.y_step() * geometry.out_channels;
   float* y = row.data.y + row.first_y * geometry.out_channels + out * step + channel;
   TANDEM_UNROLL
@@ -267,7 +267,6 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
                 data.x + item * geometry.in_pixels() * geometry.in_channels,
                 TapsInside(axes[0], outer),
                 TapsInside(axes[1], middle),
-                unit.row * axes[2].out,
                 geometry.PixelOfY(unit.row * axes[2].out)};
   for (int64_t out = unit.first_pixel; out < unit.last_pixel;) {
     out += RunSome<kPixels, kExchange>(row, TapsInside(axes[2], out), out, unit);

@@ -11,6 +11,17 @@ constexpr int64_t kPieceElements = 1024;
 
 }  // namespace
 
+void RunStage(const ChainStage& stage, const ChainOperand& operand, const ChainRun& run) {
+  std::array<const void*, 2> operands = {run.x, operand.data};
+  std::array<int64_t, 2> steps = {1, operand.step};
+  if (stage.operand >= 0 && stage.operand_is_first) {
+    std::swap(operands[0], operands[1]);
+    std::swap(steps[0], steps[1]);
+  }
+  const int count = stage.operand >= 0 ? 2 : 1;
+  stage.kernel.function({operands.data(), steps.data(), count, run.y, run.n}, stage.kernel.params);
+}
+
 void RunChain(const RowKernel& first, int own, std::span<const ChainStage> stages,
               size_t element_bytes, const RowArgs& row) {
   std::array<const void*, kMaxRowOperands> at;
@@ -24,19 +35,11 @@ void RunChain(const RowKernel& first, int own, std::span<const ChainStage> stage
     std::byte* piece = output + static_cast<size_t>(begin) * element_bytes;
     first.function({at.data(), row.steps, own, piece, n}, first.params);
     for (const ChainStage& stage : stages) {
-      std::array<const void*, 2> operands = {piece, nullptr};
-      std::array<int64_t, 2> steps = {1, 0};
-      int count = 1;
+      ChainOperand operand;
       if (stage.operand >= 0) {
-        count = 2;
-        operands[1] = at[static_cast<size_t>(stage.operand)];
-        steps[1] = row.steps[stage.operand];
-        if (stage.operand_is_first) {
-          std::swap(operands[0], operands[1]);
-          std::swap(steps[0], steps[1]);
-        }
+        operand = {at[static_cast<size_t>(stage.operand)], row.steps[stage.operand]};
       }
-      stage.kernel.function({operands.data(), steps.data(), count, piece, n}, stage.kernel.params);
+      RunStage(stage, operand, {piece, piece, n});
     }
   }
 }

@@ -17,6 +17,21 @@ struct ChainStage {
   bool operand_is_first = false;  // kernel(operand, x) rather than kernel(x, operand)
 };
 
+// The other operand of a stage, which advances with x (step 1) or does not (step 0).
+struct ChainOperand {
+  const void* data = nullptr;
+  int64_t step = 0;
+};
+
+// n elements of x, and where the result goes; it may be x itself.
+struct ChainRun {
+  const void* x = nullptr;
+  void* y = nullptr;
+  int64_t n = 0;
+};
+
+void RunStage(const ChainStage& stage, const ChainOperand& operand, const ChainRun& run);
+
 // Runs `first` on the first `own` operands of `row`, then `stages`. All operands and the output
 // have elements of `element_bytes` bytes; the output may be the memory of an operand of `first`
 // that no stage reads.

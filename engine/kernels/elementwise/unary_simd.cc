@@ -87,6 +87,7 @@ TANDEM_VECTOR_OP(LeakyRelu, LeakyRelu(d, x, p.alpha));
 TANDEM_VECTOR_OP(ThresholdedRelu, ThresholdedOf(d, x, p.alpha));
 TANDEM_VECTOR_OP(HardSigmoid, HardSigmoid(d, x, p.alpha, p.beta));
 TANDEM_VECTOR_OP(HardSwish, HardSwish(d, x));
+TANDEM_VECTOR_OP(Mish, Mish(d, x));
 TANDEM_VECTOR_OP(GeluErf, GeluErf(d, x));
 TANDEM_VECTOR_OP(GeluTanh, GeluTanh(d, x));
 // With alpha = 1 the bits of Silu.
@@ -132,6 +133,7 @@ RowFunction Find(UnaryOp op, DType dtype) {
     TANDEM_CASE(ThresholdedRelu);
     TANDEM_CASE(HardSigmoid);
     TANDEM_CASE(HardSwish);
+    TANDEM_CASE(Mish);
     TANDEM_CASE(GeluErf);
     TANDEM_CASE(GeluTanh);
     TANDEM_CASE(Silu);

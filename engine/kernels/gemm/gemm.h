@@ -1,5 +1,5 @@
 // Matrix product in float32 with a packed right side and an epilogue:
-//   C[m,n] = epilogue(sum over k of A[m,k] * B[k,n])
+//   C[m,n] = epilogue(sum over k of prologue(A[m,k]) * B[k,n])
 //
 // Every element of C is summed over k = 0, 1, ... in that order, whatever m, the tile it falls in
 // or the number of threads: a row has the same bits alone and inside any batch. k = 0 gives
@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
 #include "engine/kernels/epilogue.h"
+#include "engine/kernels/gemm/prologue.h"
+#include "engine/kernels/reduce/reduce.h"
 
 namespace tandem::kernels {
 
@@ -49,6 +52,8 @@ struct GemmProblem {
   int64_t c_row_stride = 0;
   const Epilogue* epilogue = nullptr;         // null: none
   const EpilogueOperand* operands = nullptr;  // one for each stage
+  int64_t row = 0;                            // of row 0 in the operands
+  const Prologue* prologue = nullptr;         // null: none
 };
 
 // `packed_b` was made by PackB for the same isa (not kReference), k and n.
@@ -56,6 +61,31 @@ void Gemm(Isa isa, const GemmProblem& problem, const float* packed_b, const Para
 
 // The same product on B as it comes, in plain loops.
 void GemmReference(const GemmProblem& problem, const MatrixView& b, float scale);
+
+// A product whose rows are reduced as they are made: one row of n columns is left of the m rows of
+// each item.
+struct ReducedGemm {
+  int64_t items = 1;
+  int64_t joined = 1;   // so many items read one B and lie one after the other in A: all or 1
+  GemmProblem problem;  // of the first item; C has a row for each item, c_row_stride apart
+  ReduceOp op = ReduceOp::kSum;
+  // A and packed B of an item.
+  struct Operands {
+    const float* a = nullptr;
+    const float* packed_b = nullptr;
+  };
+};
+
+// The reductions that ReduceGemm has.
+bool HasRowReduction(ReduceOp op);
+// Floats of scratch for as many threads. The m x n elements of no item are ever there at once,
+// beyond a block of them for each thread.
+int64_t ReducedGemmScratchFloats(Isa isa, const ReducedGemm& product, int threads);
+// Rows are reduced in blocks, whatever the number of items and threads: up to a block of rows the
+// bits are those of the product and the reduction one after the other.
+void ReduceGemm(Isa isa, const ReducedGemm& product,
+                absl::FunctionRef<ReducedGemm::Operands(int64_t item)> operands, float* scratch,
+                const Parallel& parallel);
 
 // Applies the stages to the row at `row` of n finished sums, one by one with ApplyStage.
 void ApplyEpilogueReference(const GemmProblem& problem, int64_t row);

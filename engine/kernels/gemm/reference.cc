@@ -26,7 +26,8 @@ void ApplyEpilogueReference(const GemmProblem& problem, int64_t row) {
   for (size_t i = 0; i < problem.epilogue->size(); ++i) {
     const EpilogueStage& stage = (*problem.epilogue)[i];
     for (int64_t column = 0; column < problem.n; ++column) {
-      c[column] = ApplyStage(stage, c[column], OperandAt(stage, problem.operands[i], row, column));
+      c[column] = ApplyStage(stage, c[column],
+                             OperandAt(stage, problem.operands[i], problem.row + row, column));
     }
   }
 }

@@ -30,8 +30,8 @@ constexpr int64_t kPanelColumns = kVectors * kLanes;
 template <class Access>
 HWY_INLINE V LoadTileOperand(const Tile& tile, size_t index, int64_t row, int64_t column,
                              Access access) {
-  return LoadOperand((*tile.epilogue)[index], tile.operands[index], tile.row + row,
-                     tile.column + column, access);
+  return LoadOperand((*tile.epilogue)[index], tile.operands[index],
+                     tile.row + row * tile.row_step_of_operands, tile.column + column, access);
 }
 
 // Stages from `first` on, on sums that lie in C.
@@ -197,7 +197,8 @@ bool RowsAlias(const Tile& tile) {
   return tile.depth > 64;
 }
 
-// The same tile on copies of pieces of its rows; sums go on from piece to piece in the same order.
+// The same tile on copies of pieces of its rows, on which the prologue is applied; sums go on from
+// piece to piece in the same order.
 HWY_NOINLINE void RunCopied(const Tile& tile) {
   HWY_ALIGN float copies[kMaxRows * kCopyStride];
   const float* rows[kMaxRows];
@@ -210,8 +211,13 @@ HWY_NOINLINE void RunCopied(const Tile& tile) {
     for (int64_t done = 0; done < tile.depth; done += kCopiedFloats) {
       piece.depth = HWY_MIN(kCopiedFloats, tile.depth - done);
       for (int r = 0; r < tile.row_count; ++r) {
-        std::memcpy(copies + r * kCopyStride, tile.rows[tap * tile.row_step + r] + done,
-                    static_cast<size_t>(piece.depth) * sizeof(float));
+        const float* row = tile.rows[tap * tile.row_step + r] + done;
+        float* copy = copies + r * kCopyStride;
+        if (tile.prologue != nullptr) {
+          ApplyPrologue(*tile.prologue, {row, tile.k + done, piece.depth}, copy);
+        } else {
+          std::memcpy(copy, row, static_cast<size_t>(piece.depth) * sizeof(float));
+        }
       }
       const bool last = tap + 1 == tile.taps && done + piece.depth == tile.depth;
       if (last) piece.end = tile.end;
@@ -223,7 +229,8 @@ HWY_NOINLINE void RunCopied(const Tile& tile) {
 }
 
 void RunTile(const Tile& tile) {
-  if (RowsAlias(tile)) return RunCopied(tile);
+  const bool transforms = tile.prologue != nullptr && tile.depth > 0;
+  if (transforms || RowsAlias(tile)) return RunCopied(tile);
   RunTileOf<kMaxRows>(tile);
 }
 

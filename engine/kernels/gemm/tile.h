@@ -7,6 +7,7 @@
 
 #include "engine/base/cpu.h"
 #include "engine/kernels/epilogue.h"
+#include "engine/kernels/gemm/prologue.h"
 
 namespace tandem::kernels {
 
@@ -26,6 +27,8 @@ struct Tile {
   int row_count = 0;  // 1 to TileKernel::max_rows
   int64_t taps = 1;
   int64_t depth = 0;
+  int64_t k = 0;  // of the first element of the runs in the prologue's operands
+  const Prologue* prologue = nullptr;  // null: none; only with one tap
   // Packed panels, of which the first starts at `b`; `panel_floats` from one to the next.
   const float* b = nullptr;
   int64_t panel_floats = 0;
@@ -38,6 +41,7 @@ struct Tile {
   const EpilogueOperand* operands = nullptr;
   int64_t row = 0;  // of C's element (0, 0) in the operands
   int64_t column = 0;
+  int64_t row_step_of_operands = 1;  // from one row of the tile to the next
 };
 
 struct TileKernel {

@@ -71,6 +71,20 @@ ReduceFunction FindReduce(ReduceOp op, DType dtype, Isa isa);
 ReduceFunction FindReduceReference(ReduceOp op, DType dtype);
 ReduceFunction FindReduceSimd(ReduceOp op, Isa isa);  // float32; null where there is none
 
+// A reduction of float32 columns whose rows come one after the other, for kernels that make them:
+// with the bits of the reduction of all rows at once. The states of n columns are the caller's and
+// take ColumnStates(n) doubles; `merge` adds those of the rows behind, which may round another way
+// than a single pass.
+struct ColumnReduction {
+  void (*start)(double* states, int64_t n) = nullptr;
+  void (*add)(double* states, const float* row, int64_t n) = nullptr;
+  void (*merge)(double* states, const double* behind, int64_t n) = nullptr;
+  void (*finish)(const double* states, int64_t rows, int64_t n, float* y) = nullptr;
+};
+// Without functions where there is none: for Prod, LogSumExp and Isa::kReference.
+ColumnReduction FindColumnReduction(ReduceOp op, Isa isa);
+constexpr int64_t ColumnStates(int64_t n) { return (n + 15) / 16 * 16; }
+
 enum class ArgOp : uint8_t { kMax, kMin };
 enum class Select : uint8_t { kFirstIndex, kLastIndex };
 

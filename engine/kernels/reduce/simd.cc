@@ -40,6 +40,8 @@ struct SumOf {
   static void Columns(State* states, const float* x, int64_t n) {
     AddColumns(states, x, n, [](WideVec value, int64_t) HWY_ATTR { return Map::F(value); });
   }
+
+  static State Merge(State a, State b) { return a + b; }
 };
 
 struct SumMap {
@@ -115,31 +117,70 @@ struct Extreme {
     for (; i < n; ++i) states[i] = PickOne<kMax>(states[i], x[i]);
   }
 
+  static State Merge(State a, State b) { return PickOne<kMax>(a, b); }
+
   static float Finish(const State& state, int64_t) { return state; }
 };
 
-ReduceFunction FindUnits(ReduceOp op) {
+// Op's states, kept in the memory of as many doubles.
+template <class Op>
+struct ColumnsOf {
+  using State = typename Op::State;
+
+  static void Start(double* memory, int64_t n) {
+    auto* states = reinterpret_cast<State*>(memory);
+    for (int64_t i = 0; i < n; ++i) Op::Start(states[i]);
+  }
+  static void Add(double* memory, const float* row, int64_t n) {
+    Op::template Columns<0>(reinterpret_cast<State*>(memory), row, n);
+  }
+  static void Merge(double* memory, const double* behind, int64_t n) {
+    auto* states = reinterpret_cast<State*>(memory);
+    const auto* others = reinterpret_cast<const State*>(behind);
+    for (int64_t i = 0; i < n; ++i) states[i] = Op::Merge(states[i], others[i]);
+  }
+  static void Finish(const double* memory, int64_t rows, int64_t n, float* y) {
+    const auto* states = reinterpret_cast<const State*>(memory);
+    for (int64_t i = 0; i < n; ++i) y[i] = Op::Finish(states[i], rows);
+  }
+};
+
+struct Found {
+  ReduceFunction units = nullptr;
+  ColumnReduction columns;
+};
+
+template <class Op>
+Found Of() {
+  using Columns = ColumnsOf<Op>;
+  return {ReduceUnits<Op>, {Columns::Start, Columns::Add, Columns::Merge, Columns::Finish}};
+}
+
+Found Find(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
-      return ReduceUnits<Total<SumMap>>;
+      return Of<Total<SumMap>>();
     case ReduceOp::kL1:
-      return ReduceUnits<Total<AbsMap>>;
+      return Of<Total<AbsMap>>();
     case ReduceOp::kSumSquare:
-      return ReduceUnits<Total<SquareMap>>;
+      return Of<Total<SquareMap>>();
     case ReduceOp::kMean:
-      return ReduceUnits<Mean>;
+      return Of<Mean>();
     case ReduceOp::kL2:
-      return ReduceUnits<L2>;
+      return Of<L2>();
     case ReduceOp::kLogSum:
-      return ReduceUnits<LogSum>;
+      return Of<LogSum>();
     case ReduceOp::kMax:
-      return ReduceUnits<Extreme<true>>;
+      return Of<Extreme<true>>();
     case ReduceOp::kMin:
-      return ReduceUnits<Extreme<false>>;
+      return Of<Extreme<false>>();
     default:
-      return nullptr;
+      return {};
   }
 }
+
+ReduceFunction FindUnits(ReduceOp op) { return Find(op).units; }
+ColumnReduction FindColumns(ReduceOp op) { return Find(op).columns; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -149,8 +190,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tandem::kernels {
 HWY_EXPORT(FindUnits);
+HWY_EXPORT(FindColumns);
 
 ReduceFunction FindReduceSimd(ReduceOp op, Isa isa) { return TANDEM_DISPATCH(isa, FindUnits)(op); }
+
+ColumnReduction FindColumnReduction(ReduceOp op, Isa isa) {
+  return isa == Isa::kReference ? ColumnReduction() : TANDEM_DISPATCH(isa, FindColumns)(op);
+}
 
 }  // namespace tandem::kernels
 #endif  // HWY_ONCE

@@ -13,7 +13,6 @@ namespace {
 using test::ModelBuilder;
 using test::RandomFloats;
 using testing::HasSubstr;
-using testing::Not;
 
 struct Line {
   std::string op;

@@ -1,15 +1,18 @@
 // The engine through its public interface: what a server sees of it.
 #include "engine/engine.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 #include "tests/engine/api/small_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/random_tensor.h"
+#include "tests/support/temp_directory.h"
 
 namespace tandem {
 namespace {
@@ -246,6 +249,29 @@ TEST(Engine, AllReasonsWhyAModelIsRefusedAreListed) {
                      HasSubstr("node 'third' (Softmax)")));
 }
 
+TEST(Engine, AShapeThatAnOutputCannotHaveIsReportedAndNotBelieved) {
+  const auto said = [](const graph::DimVector& declared) {
+    const auto model = MakeEngine(1).LoadBytes(ModelBuilder(17)
+                                                   .Input("x", DType::kFloat, {kN, 4})
+                                                   .Node("Relu", {"x"}, {"y"})
+                                                   .Output("y", DType::kFloat, declared)
+                                                   .Serialize());
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return std::string();
+    EXPECT_EQ(graph::ToString((*model)->info().outputs[0].dims), "[N,4]");
+    const auto report = (*model)->Report(std::vector<NamedShape>{{"x", {2, 4}}});
+    EXPECT_TRUE(report.ok()) << report.status();
+    if (!report.ok() || report->declines.empty()) return std::string();
+    return report->declines[0].node + ": " + report->declines[0].numbers;
+  };
+  EXPECT_EQ(said({kN, 5}), "graph output 'y': [N,4] is inferred, not [N,5]");
+  EXPECT_EQ(said({kN, 4, 1}), "graph output 'y': [N,4] is inferred, not [N,4,1]");
+  // Names say nothing, and an extent that is open may be any.
+  EXPECT_EQ(said({graph::Dim::Symbol("M"), 4}), "");
+  EXPECT_EQ(said({kN, graph::Dim()}), "");
+  EXPECT_EQ(said({1, graph::Dim::Symbol("C")}), "");
+}
+
 TEST(Engine, OutputsAreReturnedUnderTheirNamesAndInTheOrderAsked) {
   const Engine engine = MakeEngine(1);
   const auto model = engine.LoadBytes(ModelBuilder(17)
@@ -323,6 +349,56 @@ TEST(Engine, ItemsThatRunOneByOneNeedTheMemoryOfOne) {
   ASSERT_TRUE(model.ok());
   const auto y = RunOne(**model, {{"x", RandomFloats({500, 3, 8, 8}, 1)}});
   EXPECT_TRUE(y.ok()) << y.status();
+}
+
+TEST(Engine, OutputsOfAllPartsCountAgainstTheMemoryLimit) {
+  constexpr size_t kItem = 64 * 16 * 16 * sizeof(float);
+  EngineOptions options;
+  options.threads = 1;
+  options.max_run_bytes = 10 * kItem;
+  const auto model = Engine(options).LoadBytes(ModelBuilder(17)
+                                                   .Input("x", DType::kFloat, {1, 64, 16, 16})
+                                                   .Node("Relu", {"x"}, {"y"})
+                                                   .Output("y", DType::kFloat, {1, 64, 16, 16})
+                                                   .Serialize());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto few = RunOne(**model, {{"x", RandomFloats({10, 64, 16, 16}, 1)}});
+  EXPECT_TRUE(few.ok()) << few.status();
+  const auto many = RunOne(**model, {{"x", RandomFloats({11, 64, 16, 16}, 1)}});
+  EXPECT_EQ(many.status().code(), absl::StatusCode::kResourceExhausted) << many.status();
+}
+
+TEST(Engine, ALoadIsStoppedBetweenNodes) {
+  constexpr int kNodes = 100;
+  const test::TempDirectory directory;
+  const std::string path = directory / "chain.onnx";
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 4});
+  std::string last = "x";
+  for (int i = 0; i < kNodes; ++i) {
+    const std::string next = fmt::format("h{}", i);
+    builder.Node("Softmax", {last}, {next});
+    last = next;
+  }
+  builder.Output(last, DType::kFloat, {kN, 4}).WriteFile(path);
+  const Engine engine = MakeEngine(1);
+  int asked = 0;
+  const auto load = [&](int stop_at) {
+    asked = 0;
+    return engine.Load(path, {.stopped = [&] { return ++asked >= stop_at; }, .input_layouts = {}})
+        .status();
+  };
+  ASSERT_TRUE(load(std::numeric_limits<int>::max()).ok());
+  const int most = asked;
+  EXPECT_GT(most, 10 * kNodes);
+  // At once, within the first pass, within the last ones, and while the plan is made.
+  for (const int stop_at :
+       {1, 2, kNodes / 2, most / 2, most - kNodes - 5, most - kNodes / 2, most}) {
+    const Status status = load(stop_at);
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("loading was stopped"));
+    EXPECT_EQ(asked, stop_at) << "it goes on";
+  }
 }
 
 TEST(Engine, AReportStatesWhatARunTakes) {

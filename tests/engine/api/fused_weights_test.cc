@@ -50,6 +50,8 @@ std::vector<Tail> Tails() {
       {"HardSigmoid",
        {{"HardSigmoid", {"@"}, {{"alpha", 0.25F}, {"beta", 0.4F}}}},
        {EpilogueOp::kHardSigmoid}},
+      {"Mish", {{"Mish"}}, {EpilogueOp::kMish}},
+      {"PRelu", {{"PRelu", {"@", "channel"}}}, {EpilogueOp::kPRelu}},
       {"bias", {{"Add", {"@", "channel"}}}, {EpilogueOp::kAdd}},
       {"scale", {{"Mul", {"channel", "@"}}}, {EpilogueOp::kMul}},
       {"residual", {{"Add", {"r", "@"}}}, {EpilogueOp::kAdd}},
@@ -73,6 +75,7 @@ bool IsListed(EpilogueOp op) {
     case EpilogueOp::kSub:
     case EpilogueOp::kReverseSub:
     case EpilogueOp::kMul:
+    case EpilogueOp::kPRelu:
     case EpilogueOp::kRelu:
     case EpilogueOp::kClip:
     case EpilogueOp::kLeakyRelu:
@@ -83,6 +86,7 @@ bool IsListed(EpilogueOp op) {
     case EpilogueOp::kSilu:
     case EpilogueOp::kGeluErf:
     case EpilogueOp::kGeluTanh:
+    case EpilogueOp::kMish:
       return true;
   }
   return false;

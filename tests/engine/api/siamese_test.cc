@@ -36,6 +36,7 @@ struct Siamese {
   bool visible = false;    // the end of the first tower is an output
   bool halfway = false;    // and so is a value on its way
   bool product = false;    // the towers meet in a second output, too
+  bool heads = false;      // and convolutions follow each of both
 };
 
 class SiameseBuilder {
@@ -96,18 +97,29 @@ class SiameseBuilder {
     end += "m";
   }
 
+  // The end of the convolutions behind `value`, with the weights of the first tower.
+  std::string Head(std::string value) {
+    for (int layer = 0; siamese_.heads && layer < siamese_.depth; ++layer) {
+      const std::string next = value + "c";
+      builder_.Node("Conv", {value, WeightName(0, layer)}, {next}, {{"pads", Ints{1, 1, 1, 1}}});
+      value = next;
+    }
+    return value;
+  }
+
   std::string Join() {
     std::vector<std::string> ends = ends_;
     if (siamese_.visible) builder_.Output(ends[0], DType::kFloat, kDims);
     if (siamese_.swapped) std::ranges::reverse(ends);
     if (siamese_.product) {
-      builder_.Node("Mul", {ends[0], ends[1]}, {"product"}).Output("product", DType::kFloat, kDims);
+      builder_.Node("Mul", {ends[0], ends[1]}, {"product"})
+          .Output(Head("product"), DType::kFloat, kDims);
     }
     builder_.Node(ends.size() == 2 ? "Add" : "Sum", ends, {"sum"});
     if (siamese_.mask) {
       builder_.Input("mask", DType::kFloat, {kN, 1, 16, 16}).Node("Mul", {"sum", "mask"}, {"kept"});
     }
-    return builder_.Node("Relu", {siamese_.mask ? "kept" : "sum"}, {"y"})
+    return builder_.Node("Relu", {Head(siamese_.mask ? "kept" : "sum")}, {"y"})
         .Output("y", DType::kFloat, kDims)
         .Serialize();
   }
@@ -150,7 +162,7 @@ void ExpectTowers(const Siamese& siamese) {
   const Engine engine(EngineOptions{.threads = 2});
   const auto model = LoadModel(engine, bytes);
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(Forks(*model), 1);
+  EXPECT_EQ(Forks(*model), siamese.heads ? 2 : 1);
   EXPECT_EQ(engine.stats().packs_built, static_cast<uint64_t>(siamese.depth));
 }
 
@@ -181,6 +193,8 @@ TEST(Siamese, TowersThatMeetInSeveralOutputsFork) {
   ExpectTowers({.product = true});
   ExpectTowers({.interleaved = false, .swapped = true, .product = true});
   ExpectTowers({.constants = true, .visible = true, .halfway = true, .product = true});
+  ExpectTowers({.product = true, .heads = true});
+  ExpectTowers({.interleaved = false, .visible = true, .product = true, .heads = true});
 }
 
 TEST(Siamese, ThreeTowersFork) { ExpectTowers({.towers = 3}); }
@@ -229,6 +243,48 @@ TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
       ASSERT_FALSE(HasFailure()) << threads << " threads, run " << run;
     }
     EXPECT_EQ(engine.stats().packs_built, 6u);
+  }
+}
+
+// Two towers that each end in a Gather whose index a request brings; the left one takes longer.
+std::string LookUps() {
+  ModelBuilder builder(17);
+  builder.Initializer("w", RandomFloats({128, 128}, 1, -0.1F, 0.1F));
+  for (const std::string tower : {"left", "right"}) {
+    std::string last = tower + "_x";
+    builder.Input(last, DType::kFloat, {128, 128}).Input(tower + "_index", DType::kInt64, {1});
+    for (int i = 0; i < (tower == "left" ? 8 : 1); ++i) {
+      const std::string next = fmt::format("{}{}", tower, i);
+      builder.Node("MatMul", {last, "w"}, {next});
+      last = next;
+    }
+    builder.Node("Gather", {last, tower + "_index"}, {tower + "_row"}, {}, tower);
+  }
+  return builder.Node("Add", {"left_row", "right_row"}, {"y"})
+      .Output("y", DType::kFloat, {1, 128})
+      .Serialize();
+}
+
+TEST(Siamese, OfTowersThatFailTheFirstInThePlanIsReported) {
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, LookUps());
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(Forks(*model), 1);
+  const auto error = [&](int64_t left, int64_t right) {
+    const Tensor x = RandomFloats({128, 128}, 2);
+    const auto run =
+        model->Run(std::vector<NamedTensor>{{"left_x", x},
+                                            {"right_x", x},
+                                            {"left_index", Tensor::Of<int64_t>({1}, {left})},
+                                            {"right_index", Tensor::Of<int64_t>({1}, {right})}});
+    return run.ok() ? "" : std::string(Message(run.status()));
+  };
+  for (int run = 0; run < 50; ++run) {
+    EXPECT_EQ(error(0, 127), "");
+    EXPECT_THAT(error(500, 0), testing::HasSubstr("node 'left' (Gather)"));
+    EXPECT_THAT(error(0, 500), testing::HasSubstr("node 'right' (Gather)"));
+    EXPECT_THAT(error(500, 500), testing::HasSubstr("node 'left' (Gather)"));
+    ASSERT_FALSE(HasFailure()) << run;
   }
 }
 

@@ -49,7 +49,8 @@ class Network {
     Add("Mul", {"same", "gate"}, "swish");
     AddNormalizations("swish", "z");
     AddAttention("z", "o");
-    AddControlFlow("o", "y");
+    AddProduct("o", "v");
+    AddControlFlow("v", "y");
   }
 
   std::string Serialize() { return builder_.Output("y", DType::kFloat, {kN, 5, 6, 7}).Serialize(); }
@@ -130,6 +131,14 @@ class Network {
     Add("Softmax", {"scaled_scores"}, "weights", {{"axis", int64_t{-1}}});
     Add("MatMul", {"weights", from}, "found");
     Add("Einsum", {"found", "square"}, to, {{"equation", std::string("nchw,wk->nchk")}});
+  }
+
+  // The largest of each column of a product whose left side an activation makes.
+  void AddProduct(const std::string& from, const std::string& to) {
+    Add("Tanh", {from}, "bent");
+    Add("MatMul", {"bent", "square"}, "product");
+    Add("ReduceMax", {"product"}, "highest", {{"axes", Ints{-2}}});
+    Add("Add", {from, "highest"}, to);
   }
 
   // A branch of a known condition, one of a condition that a run decides, and a loop of two turns

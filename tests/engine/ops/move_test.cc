@@ -6,8 +6,10 @@
 #include <random>
 
 #include "engine/ops/registry.h"
+#include "tests/support/bound_step.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
 
 namespace tandem {
 namespace {
@@ -104,6 +106,25 @@ TEST(Concat, JoinsAlongEveryAxisAndSkipsEmptyParts) {
   EXPECT_TRUE(
       test::Close(First({.op_type = "Concat", .attributes = {{"axis", int64_t{0}}}}, {a, a}),
                   Tensor::Of<float>({4, 3}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}), Exact()));
+}
+
+TEST(Concat, ChannelsLastHasTheNumbersOfNative) {
+  const Tensor x = Arange({2, 3, 4, 5});
+  const std::vector<Tensor> others = {Arange({1, 3, 4, 5}, 200), Arange({2, 7, 4, 5}, 200),
+                                      Arange({2, 3, 1, 5}, 200), Arange({2, 3, 4, 2}, 200)};
+  const std::vector<Shape> joined = {{3, 3, 4, 5}, {2, 10, 4, 5}, {2, 3, 5, 5}, {2, 3, 4, 7}};
+  for (size_t axis = 0; axis < 4; ++axis) {
+    test::BoundCall call{.op_type = "Concat",
+                         .attributes = {{"axis", static_cast<int64_t>(axis)}},
+                         .out = joined[axis],
+                         .own_inputs = 1};
+    const std::vector<Tensor> parts = {x, others[axis]};
+    const Tensor native = test::BindAndRun(call, parts);
+    EXPECT_TRUE(test::Close(
+        native, First({.op_type = "Concat", .attributes = call.attributes}, parts), Exact()));
+    call.channels_last = test::kInputZero | test::kOperands | test::kOutput;
+    EXPECT_TRUE(test::Close(test::BindAndRun(call, parts), native, Exact())) << "axis " << axis;
+  }
 }
 
 TEST(Concat, NamesWhatDoesNotFit) {
@@ -472,6 +493,28 @@ TEST(BatchOfMovers, AxesThatAreNotTouchedAreKept) {
   EXPECT_EQ(one("Gather", {"x", "one"}, {{"axis", int64_t{1}}}, 0), 0);
   EXPECT_EQ(one("Gather", {"x", "one"}, {{"axis", int64_t{0}}}, 0), -1);
   EXPECT_EQ(one("Pad", {"x", "pads"}, {}, 0), 0);
+}
+
+// As models add positions to the words of a text: a longer text than the table fails when it comes.
+TEST(Slice, ATableCutToALengthBroadcastsToIt) {
+  const graph::Dim n = graph::Dim::Symbol("N");
+  const graph::Dim length = graph::Dim::Symbol("length");
+  for (const int64_t rows : {1, 16}) {
+    test::GraphBuilder builder;
+    builder.Input("words", DType::kFloat, {n, length, 8})
+        .Constant("table", test::RandomFloats({1, rows, 8}, 1))
+        .Constant("zero", Tensor::Of<int64_t>({1}, {0}))
+        .Constant("one", Tensor::Of<int64_t>({1}, {1}))
+        .Node("Shape", {"words"}, {"shape"})
+        .Node("Gather", {"shape", "one"}, {"end"})
+        .Node("Slice", {"table", "zero", "end", "one"}, {"positions"})
+        .Node("Add", {"positions", "words"}, {"y"})
+        .Output("y")
+        .Output("positions");
+    const graph::Graph graph = builder.Build();
+    EXPECT_EQ(graph::ToString(*graph.value(graph.FindValue("y")).type.dims), "[N,length,8]");
+    EXPECT_EQ(graph::ToString(*graph.value(graph.FindValue("positions")).type.dims), "[1,?,8]");
+  }
 }
 
 }  // namespace

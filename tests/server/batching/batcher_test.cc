@@ -1,65 +1,32 @@
+// Runs, batches, refusals and errors of the batcher.
 #include "server/batching/batcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "server/models/retry_hint.h"
-#include "tests/server/batching/fixtures.h"
-#include "tests/support/compare.h"
+#include "tests/server/batching/batcher_fixture.h"
 
 namespace tandem::server {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
-using test::FakeClock;
+using test::BatcherTest;
 using test::FakeServed;
 using test::Filled;
 using test::Ledger;
 using test::RequestOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
-
-// One runner unless said otherwise; the gate of `model_` is open at first.
-class BatcherTest : public testing::Test {
- protected:
-  // The runner is busy with request `id` of one item from here until the gate opens.
-  void OccupyRunner(Batcher& batcher, int id = 1000) {
-    model_.model->gate.Close();
-    const int before = model_.model->gate.arrived();
-    batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(id));
-    model_.model->gate.WaitForArrivals(before + 1);
-  }
-  void Submit(Batcher& batcher, int id, Shape shape, float value) {
-    batcher.Submit(RequestOf(model_, std::move(shape), value), ledger_.Enter(id));
-  }
-  void ExpectTwice(int id, const Shape& shape, float value) {
-    const StatusOr<InferReply> reply = ledger_.Wait(id);
-    ASSERT_TRUE(reply.ok()) << id << ": " << reply.status();
-    ASSERT_EQ(reply->outputs.size(), 1u);
-    EXPECT_TRUE(tandem::test::Close(reply->outputs[0].tensor, Filled(shape, 2 * value),
-                                    tandem::test::Exact()));
-  }
-  void ExpectError(int id, absl::StatusCode code, const std::string& text) {
-    const StatusOr<InferReply> reply = ledger_.Wait(id);
-    ASSERT_FALSE(reply.ok()) << id;
-    EXPECT_EQ(reply.status().code(), code) << reply.status();
-    EXPECT_THAT(std::string(Message(reply.status())), HasSubstr(text));
-  }
-
-  // What request `id` was told of a retry.
-  std::optional<milliseconds> RetryOf(int id) { return RetryAfter(ledger_.Wait(id).status()); }
-
-  FakeClock clock_;
-  FakeServed model_{8};
-  Ledger ledger_;
-};
 
 TEST_F(BatcherTest, AnswersWithTheModelsOutputs) {
   Batcher batcher({.runners = 1}, clock_);
@@ -249,190 +216,6 @@ TEST_F(BatcherTest, TheQueueHoldsFourBatchesAndAtLeast64ByDefault) {
   }
 }
 
-TEST_F(BatcherTest, ACancelledRequestGivesItsPlaceInTheQueueBackOnce) {
-  Batcher batcher({.max_queue = 1, .runners = 1}, clock_);
-  OccupyRunner(batcher);
-  auto call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
-  call->Cancel();
-  call->Cancel();
-  ASSERT_TRUE(ledger_.Has(0));
-  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
-  Submit(batcher, 1, {1, 3}, 1);
-  Submit(batcher, 2, {1, 3}, 1);
-  EXPECT_FALSE(ledger_.Has(1));
-  ExpectError(2, absl::StatusCode::kUnavailable, "full");
-  model_.model->gate.Open();
-  ExpectTwice(1, {1, 3}, 1);
-  EXPECT_EQ(model_.model->runs().size(), 2u);
-}
-
-TEST_F(BatcherTest, ADeadlineThatHasPassedIsAnsweredAtOnce) {
-  Batcher batcher({.runners = 1}, clock_);
-  InferRequest request = RequestOf(model_, {1, 3}, 1);
-  request.deadline = clock_.Now();
-  batcher.Submit(std::move(request), ledger_.Enter(0));
-  ASSERT_TRUE(ledger_.Has(0));
-  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
-  EXPECT_TRUE(model_.model->runs().empty());
-  test::ExpectSettled(model_.metrics());
-}
-
-TEST_F(BatcherTest, ADeadlineThatPassesInTheQueueIsAnsweredWhileTheRunnerIsBusy) {
-  Batcher batcher({.runners = 1}, clock_);
-  OccupyRunner(batcher);
-  InferRequest request = RequestOf(model_, {1, 3}, 1);
-  request.deadline = clock_.Now() + milliseconds(10);
-  batcher.Submit(std::move(request), ledger_.Enter(0));
-  EXPECT_FALSE(ledger_.Has(0));
-  clock_.Advance(milliseconds(10));
-  batcher.Wake();
-  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "passed while the request waited");
-  EXPECT_FALSE(ledger_.Has(1000));
-  model_.model->gate.Open();
-  ExpectTwice(1000, {1, 3}, 1);
-  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
-  EXPECT_EQ(model_.model->runs().size(), 1u);
-  EXPECT_EQ(test::Failures(model_, FailureReason::kDeadlineExceeded), 1u);
-}
-
-TEST_F(BatcherTest, WithTheRealClockADeadlineIsAnsweredWhileTheRunnerIsBusy) {
-  const SteadyClock clock;
-  Batcher batcher({.runners = 1}, clock);
-  OccupyRunner(batcher);
-  InferRequest late = RequestOf(model_, {1, 3}, 1);
-  late.deadline = clock.Now() + std::chrono::hours(1);
-  batcher.Submit(std::move(late), ledger_.Enter(0));
-  InferRequest request = RequestOf(model_, {1, 3}, 1);
-  request.deadline = clock.Now() + milliseconds(5);
-  const Clock::TimePoint deadline = request.deadline;
-  batcher.Submit(std::move(request), ledger_.Enter(1));
-  ExpectError(1, absl::StatusCode::kDeadlineExceeded, "waited");
-  EXPECT_GE(clock.Now(), deadline);
-  RecordProperty("late_by_us",
-                 std::to_string((clock.Now() - deadline) / std::chrono::microseconds(1)));
-  EXPECT_FALSE(ledger_.Has(0));
-  model_.model->gate.Open();
-  ExpectTwice(0, {1, 3}, 1);
-}
-
-TEST_F(BatcherTest, ADeadlineThatPassesDuringTheRunIsAnsweredAtOnceAndEndsTheRun) {
-  Batcher batcher({.runners = 1}, clock_);
-  model_.model->gate.Close();
-  InferRequest request = RequestOf(model_, {1, 3}, test::kEndless);
-  request.deadline = clock_.Now() + milliseconds(10);
-  batcher.Submit(std::move(request), ledger_.Enter(0));
-  model_.model->gate.WaitForArrivals(1);
-  clock_.Advance(milliseconds(10));
-  batcher.Wake();
-  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "passed while the request was computed");
-  model_.model->gate.Open();
-  Submit(batcher, 1, {1, 3}, 1);
-  ExpectTwice(1, {1, 3}, 1);
-  EXPECT_EQ(model_.model->stopped_runs(), 1);
-  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
-  test::ExpectSettled(model_.metrics());
-}
-
-TEST_F(BatcherTest, AResultThatComesAfterTheDeadlineIsNoResult) {
-  Batcher batcher({.runners = 1}, clock_);
-  model_.model->gate.Close();
-  InferRequest request = RequestOf(model_, {1, 3}, 1);
-  request.deadline = clock_.Now() + std::chrono::hours(2);
-  batcher.Submit(std::move(request), ledger_.Enter(0));
-  model_.model->gate.WaitForArrivals(1);
-  clock_.Advance(std::chrono::hours(2));
-  model_.model->gate.Open();
-  ExpectError(0, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
-}
-
-TEST_F(BatcherTest, ATimeoutCountsInTheQueueOnly) {
-  Batcher batcher({.runners = 1}, clock_);
-  model_.model->gate.Close();
-  InferRequest running = RequestOf(model_, {1, 3}, 1);
-  running.queue_timeout = microseconds(500);
-  batcher.Submit(std::move(running), ledger_.Enter(0));
-  model_.model->gate.WaitForArrivals(1);
-  InferRequest waiting = RequestOf(model_, {1, 3}, 1);
-  waiting.queue_timeout = microseconds(1000);
-  batcher.Submit(std::move(waiting), ledger_.Enter(1));
-  InferRequest forever = RequestOf(model_, {1, 3}, 1);
-  forever.queue_timeout = microseconds::max();
-  batcher.Submit(std::move(forever), ledger_.Enter(2));
-  clock_.Advance(milliseconds(1));
-  batcher.Wake();
-  ExpectError(1, absl::StatusCode::kUnavailable, "longer than its timeout of 1000 us");
-  EXPECT_EQ(RetryOf(1), milliseconds(100));
-  EXPECT_EQ(test::Failures(model_, FailureReason::kQueueTimeout), 1u);
-  EXPECT_FALSE(ledger_.Has(0));
-  model_.model->gate.Open();
-  ExpectTwice(0, {1, 3}, 1);
-  ExpectTwice(2, {1, 3}, 1);
-}
-
-TEST_F(BatcherTest, ACancelledRequestIsAnsweredDuringItsRunAndTheRunEnds) {
-  Batcher batcher({.runners = 1}, clock_);
-  model_.model->gate.Close();
-  auto call = batcher.Submit(RequestOf(model_, {1, 3}, test::kEndless), ledger_.Enter(0));
-  model_.model->gate.WaitForArrivals(1);
-  call->Cancel();
-  ASSERT_TRUE(ledger_.Has(0));
-  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
-  model_.model->gate.Open();
-  Submit(batcher, 1, {1, 3}, 1);
-  ExpectTwice(1, {1, 3}, 1);
-  EXPECT_EQ(model_.model->stopped_runs(), 1);
-}
-
-TEST_F(BatcherTest, CancellingOneOfABatchLeavesTheOthersAlone) {
-  Batcher batcher({.runners = 1}, clock_);
-  OccupyRunner(batcher);
-  auto call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
-  Submit(batcher, 1, {1, 3}, 7);
-  model_.model->gate.LetOnePass();
-  // Both ride in the second run, which stands at the closed gate.
-  model_.model->gate.WaitForArrivals(2);
-  EXPECT_EQ(model_.model->runs()[1].size(), 2u);
-  call->Cancel();
-  ExpectError(0, absl::StatusCode::kCancelled, "was cancelled");
-  model_.model->gate.Open();
-  ExpectTwice(1, {1, 3}, 7);
-  ledger_.WaitForCount(3);
-  EXPECT_TRUE(batcher.Drain(std::chrono::hours(1)));
-  test::ExpectSettled(model_.metrics());
-}
-
-TEST_F(BatcherTest, ABatchEndsEarlyWhenNobodyWaitsForItAnyMore) {
-  Batcher batcher({.runners = 1}, clock_);
-  OccupyRunner(batcher);
-  std::vector<std::shared_ptr<InferCall>> calls;
-  for (int id = 0; id < 3; ++id) {
-    calls.push_back(batcher.Submit(RequestOf(model_, {1, 3}, test::kEndless), ledger_.Enter(id)));
-  }
-  model_.model->gate.Open();
-  model_.model->gate.WaitForArrivals(2);
-  for (const auto& call : calls) call->Cancel();
-  Submit(batcher, 3, {1, 3}, 1);
-  ExpectTwice(3, {1, 3}, 1);
-  EXPECT_EQ(model_.model->stopped_runs(), 1);
-  EXPECT_EQ(model_.model->runs().size(), 3u);
-}
-
-TEST_F(BatcherTest, CancellingAfterTheAnswerChangesNothing) {
-  std::shared_ptr<InferCall> call;
-  std::shared_ptr<InferCall> refused;
-  {
-    Batcher batcher({.runners = 1}, clock_);
-    call = batcher.Submit(RequestOf(model_, {1, 3}, 1), ledger_.Enter(0));
-    refused = batcher.Submit(RequestOf(model_, {9, 3}, 1), ledger_.Enter(1));
-    ExpectTwice(0, {1, 3}, 1);
-    call->Cancel();
-    refused->Cancel();
-  }
-  call->Cancel();
-  refused->Cancel();
-  test::ExpectSettled(model_.metrics());
-}
-
 TEST_F(BatcherTest, AnErrorInABatchStaysWithTheRequestThatCausedIt) {
   Batcher batcher({.runners = 1}, clock_);
   OccupyRunner(batcher);
@@ -540,77 +323,6 @@ TEST_F(BatcherTest, ADelayThatTheModelAsksForGathersABatch) {
   EXPECT_EQ(model_.model->runs()[0].size(), 2u);
   Submit(batcher, 2, {8, 3}, 1);
   ExpectTwice(2, {8, 3}, 1);
-}
-
-TEST_F(BatcherTest, DrainingRefusesTheNewAndWaitsForTheAccepted) {
-  Batcher batcher({.runners = 1}, clock_);
-  OccupyRunner(batcher);
-  Submit(batcher, 0, {1, 3}, 1);
-  bool drained = false;
-  std::thread draining([&] { drained = batcher.Drain(std::chrono::hours(1)); });
-  // Draining has begun once an expired request, which never queues, is refused for that reason.
-  for (int id = 1;; ++id) {
-    InferRequest expired = RequestOf(model_, {1, 3}, 1);
-    expired.deadline = clock_.Now();
-    batcher.Submit(std::move(expired), ledger_.Enter(id));
-    if (ledger_.Wait(id).status().code() == absl::StatusCode::kUnavailable) {
-      ExpectError(id, absl::StatusCode::kUnavailable, "shutting down");
-      break;
-    }
-    ExpectError(id, absl::StatusCode::kDeadlineExceeded, "");
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(test::Failures(model_, FailureReason::kDraining), 1u);
-  model_.model->gate.Open();
-  draining.join();
-  EXPECT_TRUE(drained);
-  ExpectTwice(0, {1, 3}, 1);
-  test::ExpectSettled(model_.metrics());
-}
-
-TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsLeft) {
-  Batcher batcher({.runners = 1}, clock_);
-  model_.model->gate.Close();
-  Submit(batcher, 0, {1, 3}, test::kEndless);
-  model_.model->gate.WaitForArrivals(1);
-  Submit(batcher, 1, {1, 3}, 1);
-  std::atomic<bool> ended{false};
-  std::thread draining([&] {
-    EXPECT_FALSE(batcher.Drain(seconds(30)));
-    ended = true;
-  });
-  while (!ended) {
-    clock_.Advance(seconds(10));
-    batcher.Wake();
-    std::this_thread::yield();
-  }
-  draining.join();
-  for (const int id : {0, 1}) {
-    ASSERT_TRUE(ledger_.Has(id));
-    ExpectError(id, absl::StatusCode::kUnavailable,
-                "model 'fake': the server is shutting down and did not answer the request within "
-                "the drain timeout of 30000 ms");
-    EXPECT_EQ(RetryOf(id), milliseconds(100));
-  }
-  EXPECT_EQ(test::Failures(model_, FailureReason::kDraining), 2u);
-  test::ExpectSettled(model_.metrics());
-  EXPECT_TRUE(batcher.Drain(milliseconds(0)));
-  model_.model->gate.Open();
-  while (model_.model->stopped_runs() == 0) std::this_thread::yield();
-}
-
-TEST_F(BatcherTest, ItsEndAnswersEverything) {
-  auto batcher = std::make_unique<Batcher>(BatcherOptions{.runners = 2}, clock_);
-  for (int id = 0; id < 2; ++id) Submit(*batcher, id, {8, 3}, test::kEndless);
-  model_.model->gate.WaitForArrivals(2);
-  for (int id = 2; id < 5; ++id) Submit(*batcher, id, {1, 3}, 1);
-  batcher.reset();
-  for (int id = 0; id < 5; ++id) {
-    ASSERT_TRUE(ledger_.Has(id));
-    ExpectError(id, absl::StatusCode::kUnavailable, "shutting down");
-  }
-  EXPECT_EQ(model_.model->stopped_runs(), 2);
-  test::ExpectSettled(model_.metrics());
 }
 
 TEST_F(BatcherTest, ACallbackMaySubmitTheNextRequest) {

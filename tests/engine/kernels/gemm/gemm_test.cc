@@ -77,9 +77,9 @@ TEST(Gemm, EveryEdgeSizeAgreesWithTheReference) {
 
 TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
   for (const Isa isa : Isas()) {
-    for (int op = 0; op <= static_cast<int>(EpilogueOp::kGeluTanh); ++op) {
+    for (int op = 0; op <= static_cast<int>(EpilogueOp::kMish); ++op) {
       const auto stage = static_cast<EpilogueOp>(op);
-      const bool binary = stage <= EpilogueOp::kMul;
+      const bool binary = stage <= kLastBinaryOp;
       for (const OperandKind kind :
            {OperandKind::kScalar, OperandKind::kColumn, OperandKind::kFull}) {
         if (!binary && kind != OperandKind::kFull) continue;
@@ -101,9 +101,9 @@ TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
 
 TEST(Gemm, AFusedStageHasTheBitsOfTheStageAlone) {
   for (const Isa isa : Isas()) {
-    for (int op = 0; op <= static_cast<int>(EpilogueOp::kGeluTanh); ++op) {
+    for (int op = 0; op <= static_cast<int>(EpilogueOp::kMish); ++op) {
       const auto stage = static_cast<EpilogueOp>(op);
-      const OperandKind kind = stage <= EpilogueOp::kMul ? OperandKind::kFull : OperandKind::kNone;
+      const OperandKind kind = stage <= kLastBinaryOp ? OperandKind::kFull : OperandKind::kNone;
       Case fused(15, 45, 33);
       fused.AddStage(stage, kind);
       const Tensor together = fused.Packed(isa);

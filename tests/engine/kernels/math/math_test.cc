@@ -167,7 +167,7 @@ constexpr EpilogueOp kAllStages[] = {
     EpilogueOp::kAdd,     EpilogueOp::kSub,         EpilogueOp::kReverseSub, EpilogueOp::kMul,
     EpilogueOp::kRelu,    EpilogueOp::kClip,        EpilogueOp::kLeakyRelu,  EpilogueOp::kSigmoid,
     EpilogueOp::kTanh,    EpilogueOp::kHardSigmoid, EpilogueOp::kHardSwish,  EpilogueOp::kSilu,
-    EpilogueOp::kGeluErf, EpilogueOp::kGeluTanh};
+    EpilogueOp::kGeluErf, EpilogueOp::kGeluTanh,    EpilogueOp::kPRelu,      EpilogueOp::kMish};
 
 TEST(VectorMath, StagesAgreeWithTheScalarOnes) {
   std::vector<float> x;

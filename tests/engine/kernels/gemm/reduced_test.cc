@@ -1,0 +1,234 @@
+// Products whose rows are reduced as they are made, and products of an A that is computed as it is
+// read: with the numbers of one step after the other.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "engine/kernels/elementwise/binary.h"
+#include "engine/kernels/elementwise/unary.h"
+#include "engine/kernels/gemm/gemm.h"
+#include "engine/kernels/gemm/tile.h"
+#include "engine/tensor/tensor.h"
+#include "tests/support/compare.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::kernels {
+namespace {
+
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean,     ReduceOp::kMax,
+                             ReduceOp::kMin, ReduceOp::kL1,       ReduceOp::kLogSum,
+                             ReduceOp::kL2,  ReduceOp::kSumSquare};
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<Isa> Isas() {
+  std::vector<Isa> list;
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= DetectIsa()) list.push_back(isa);
+  }
+  return list;
+}
+
+// Rows up to which the bits are those of two steps.
+int64_t BlockRows(Isa isa) { return int64_t{8} * TileKernelFor(isa).max_rows; }
+
+enum class Sides { kOneB, kManyB };
+
+// Items [m, k] times one [k, n] or one each, plus an operand of the result's extents, rectified.
+struct Case {
+  int64_t items, m, n, k;
+  Sides sides;
+  Tensor a, b, full;
+  Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kFull}, {EpilogueOp::kLeakyRelu}};
+  std::vector<EpilogueOperand> operands;
+
+  Case(int64_t count, const Shape& shape, Sides which)
+      : items(count),
+        m(shape[0]),
+        n(shape[1]),
+        k(shape[2]),
+        sides(which),
+        a(test::RandomFloats({items, m, k}, 1)),
+        b(test::RandomFloats({which == Sides::kOneB ? 1 : items, k, n}, 2)),
+        full(test::RandomFloats({items, m, n}, 3)),
+        operands({{full.data<float>(), n}, {}}) {}
+
+  int64_t BIndex(int64_t item) const { return sides == Sides::kOneB ? 0 : item; }
+
+  Tensor PackedB(Isa isa) const {
+    const int64_t floats = PackedFloats(isa, k, n);
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {b.shape()[0] * floats});
+    for (int64_t i = 0; i < b.shape()[0]; ++i) {
+      PackB(isa, {k, n, {b.data<float>() + i * k * n, n, 1}, 1},
+            packed.mutable_data<float>() + i * floats, SequentialParallel());
+    }
+    return packed;
+  }
+
+  // One item after the other, then the reduction.
+  Tensor Apart(Isa isa, ReduceOp op) const {
+    const Tensor packed = PackedB(isa);
+    Tensor product = *Tensor::Allocate(DType::kFloat, {items, m, n});
+    for (int64_t item = 0; item < items; ++item) {
+      const GemmProblem problem{m,
+                                n,
+                                k,
+                                a.data<float>() + item * m * k,
+                                k,
+                                product.mutable_data<float>() + item * m * n,
+                                n,
+                                &epilogue,
+                                operands.data(),
+                                item * m};
+      Gemm(isa, problem, packed.data<float>() + BIndex(item) * PackedFloats(isa, k, n),
+           SequentialParallel());
+    }
+    Tensor y = *Tensor::Allocate(DType::kFloat, {items, n});
+    const std::vector<int64_t> extents = {items, m, n};
+    RunReduce(FindReduce(op, DType::kFloat, isa), MakeReducePlan(extents, {false, true, false}),
+              product.data<float>(), y.mutable_data<float>(), SequentialParallel());
+    return y;
+  }
+
+  // What lies behind the scratch must stay.
+  Tensor Fused(Isa isa, ReduceOp op, const Parallel& parallel = SequentialParallel()) const {
+    const Tensor packed = PackedB(isa);
+    Tensor y = *Tensor::Allocate(DType::kFloat, {items, n});
+    std::fill_n(y.mutable_data<float>(), y.elements(), kNan);
+    ReducedGemm product;
+    product.items = items;
+    product.joined = sides == Sides::kOneB ? items : 1;
+    product.problem = {m, n, k, nullptr, k, y.mutable_data<float>(), n, &epilogue, operands.data()};
+    product.op = op;
+    const int64_t floats = ReducedGemmScratchFloats(isa, product, parallel.threads());
+    Tensor scratch = *Tensor::Allocate(DType::kFloat, {floats + 16});
+    std::fill_n(scratch.mutable_data<float>(), floats, kNan);
+    std::fill_n(scratch.mutable_data<float>() + floats, 16, 77.0f);
+    const auto of = [&](int64_t item) -> ReducedGemm::Operands {
+      return {a.data<float>() + item * m * k,
+              packed.data<float>() + BIndex(item) * PackedFloats(isa, k, n)};
+    };
+    ReduceGemm(isa, product, of, scratch.mutable_data<float>(), parallel);
+    for (int64_t i = 0; i < 16; ++i) EXPECT_EQ(scratch.data<float>()[floats + i], 77.0f);
+    return y;
+  }
+};
+
+TEST(ReducedGemm, EveryEdgeHasTheBitsOfProductAndReduction) {
+  for (const Isa isa : Isas()) {
+    for (const Sides sides : {Sides::kOneB, Sides::kManyB}) {
+      for (const int64_t items : {1, 2, 9}) {
+        for (const int64_t m : {0, 1, 3, 13, 14, 15, 31}) {
+          for (const int64_t n : {1, 15, 16, 17, 33, 161}) {
+            const Case sum(items, {m, n, 1 + (m * 7 + n) % 20}, sides);
+            const ReduceOp op = kOps[static_cast<size_t>((m + n + items) % 8)];
+            ASSERT_TRUE(test::Close(sum.Fused(isa, op), sum.Apart(isa, op), test::Exact()))
+                << IsaName(isa) << " " << items << "x" << m << "x" << n << " op "
+                << static_cast<int>(op);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ReducedGemm, EveryReductionAgreesBeyondABlockOfRows) {
+  for (const Isa isa : Isas()) {
+    const int64_t block = BlockRows(isa);
+    for (const ReduceOp op : kOps) {
+      EXPECT_TRUE(HasRowReduction(op));
+      for (const int64_t m : {block - 1, block, block + 1, 3 * block + 5}) {
+        const Case sum(2, {m, 530, 7}, Sides::kOneB);
+        const bool same = m <= block || op == ReduceOp::kMax || op == ReduceOp::kMin;
+        ASSERT_TRUE(test::Close(sum.Fused(isa, op), sum.Apart(isa, op),
+                                same ? test::Exact() : test::Ulp(1)))
+            << IsaName(isa) << " " << m << " rows, op " << static_cast<int>(op);
+      }
+    }
+  }
+}
+
+TEST(ReducedGemm, ALongSumOfProductsIsResumedInTheStrip) {
+  for (const Isa isa : Isas()) {
+    for (const int64_t k : {0, 511, 512, 513, 1200}) {
+      const Case sum(3, {20, 300, k}, Sides::kManyB);
+      EXPECT_TRUE(test::Close(sum.Fused(isa, ReduceOp::kSum), sum.Apart(isa, ReduceOp::kSum),
+                              test::Exact()))
+          << k;
+    }
+  }
+}
+
+TEST(ReducedGemm, AnyNumberOfThreadsAndItemsGivesTheSameBits) {
+  for (const Isa isa : Isas()) {
+    for (const int64_t m : {5, 257}) {
+      const Case sum(7, {m, 600, 40}, Sides::kOneB);
+      const Tensor one = sum.Fused(isa, ReduceOp::kMean);
+      for (const int threads : {2, 4}) {
+        EXPECT_TRUE(test::Close(sum.Fused(isa, ReduceOp::kMean, *MakeThreadParallel(threads)), one,
+                                test::Exact()));
+      }
+      for (int64_t item = 0; item < 7; ++item) {
+        Case alone(1, {m, 600, 40}, Sides::kOneB);
+        alone.a = sum.a.Rows(item, item + 1);
+        alone.full = sum.full.Rows(item, item + 1);
+        alone.operands[0].data = alone.full.data<float>();
+        EXPECT_TRUE(
+            test::Close(alone.Fused(isa, ReduceOp::kMean), one.Rows(item, item + 1), test::Exact()))
+            << item;
+      }
+    }
+  }
+}
+
+TEST(ReducedGemm, WhatIsReadFirstIsNotMultipliedOut) {
+  // The product of one item takes more than 8 times the scratch.
+  ReducedGemm product;
+  product.problem.m = 1 << 16;
+  product.problem.n = 512;
+  product.problem.k = 64;
+  for (const Isa isa : Isas()) {
+    EXPECT_LE(ReducedGemmScratchFloats(isa, product, 2), (int64_t{1} << 25) / 8);
+  }
+}
+
+TEST(GemmPrologue, HasTheBitsOfTheStagesBeforeTheProduct) {
+  const Tensor scale = test::RandomFloats({1300}, 4);
+  const float shift = 0.25f;
+  for (const Isa isa : Isas()) {
+    Prologue prologue;
+    prologue.stages = {{{FindUnary(UnaryOp::kGeluErf, DType::kFloat, isa), {}}, -1, false},
+                       {{FindBinary(BinaryOp::kMul, DType::kFloat, isa), {}}, 0, false},
+                       {{FindBinary(BinaryOp::kSub, DType::kFloat, isa), {}}, 1, true}};
+    prologue.operands = {{scale.data<float>(), 1}, {&shift, 0}};
+    for (const int64_t k : {0, 1, 15, 255, 256, 257, 513, 1024, 1300}) {
+      for (const int64_t m : {1, 5, 14, 33}) {
+        for (const int64_t n : {1, 33, 300}) {
+          const Tensor a = test::RandomFloats({m, k}, 1);
+          const Tensor b = test::RandomFloats({k, n}, 2);
+          Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(isa, k, n)});
+          PackB(isa, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(),
+                SequentialParallel());
+          Tensor whole = *Tensor::Allocate(DType::kFloat, {m, k});
+          for (int64_t row = 0; row < m; ++row) {
+            ApplyPrologue(prologue, {a.data<float>() + row * k, 0, k},
+                          whole.mutable_data<float>() + row * k);
+          }
+          Tensor expected = *Tensor::Allocate(DType::kFloat, {m, n});
+          Tensor actual = *Tensor::Allocate(DType::kFloat, {m, n});
+          GemmProblem problem{m, n, k, whole.data<float>(), k, expected.mutable_data<float>(), n};
+          Gemm(isa, problem, packed.data<float>(), SequentialParallel());
+          problem.a = a.data<float>();
+          problem.c = actual.mutable_data<float>();
+          problem.prologue = &prologue;
+          Gemm(isa, problem, packed.data<float>(), SequentialParallel());
+          ASSERT_TRUE(test::Close(actual, expected, test::Exact()))
+              << IsaName(isa) << " " << m << "x" << n << "x" << k;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::kernels
