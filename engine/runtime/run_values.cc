@@ -84,7 +84,10 @@ StatusOr<MutableTensorView> RunValues::Allocate(ValueIndex value, const Shape& s
   const auto v = static_cast<size_t>(value);
   CHECK(shape_plan_.values[v].storage == Storage::kDynamic, "'{}' has its memory already",
         plan_.values[v].name);
-  RETURN_IF_ERROR(budget_.Take(DTypeBytes(plan_.values[v].dtype, shape.elements())));
+  const Status taken = budget_.Take(DTypeBytes(plan_.values[v].dtype, shape.elements()));
+  if (!taken.ok()) {
+    return Annotate(taken, fmt::format("'{}' of shape {}", plan_.values[v].name, ToString(shape)));
+  }
   ASSIGN_OR_RETURN(dynamic_[v], Tensor::Allocate(plan_.values[v].dtype, shape));
   views_[v] = MutableTensorView(plan_.values[v].dtype, shape,
                                 dynamic_[v].mutable_view().mutable_raw(), plan_.values[v].layout);

@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "cli/tensor_file.h"
+#include "engine/optimizer/optimizer.h"
 #include "tests/support/compare.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/random_tensor.h"
@@ -248,6 +252,33 @@ TEST_F(CommandsTest, ExportWritesAModelThatAnswersAlike) {
   const std::string before = Answer(run);
   run.model.path = config.output;
   EXPECT_EQ(Answer(run), before);
+}
+
+::onnx::GraphProto GraphIn(const std::string& path) {
+  ::onnx::ModelProto model;
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(model.ParseFromIstream(&file)) << path;
+  return model.graph();
+}
+
+TEST_F(CommandsTest, AnExportWithoutPassesHasTheNodesAndTheWeightsOfTheFile) {
+  auto config = ConfigFor<ExportConfig>();
+  config.output = directory_ / "exported.onnx";
+  config.model.engine.disabled_passes = optimizer::PassNames();
+  Answer(config);
+  const ::onnx::GraphProto before = GraphIn(config.model.path);
+  const ::onnx::GraphProto after = GraphIn(config.output);
+  ASSERT_EQ(after.initializer_size(), 1);
+  EXPECT_EQ(after.initializer(0).name(), "w");
+  EXPECT_FALSE(after.initializer(0).raw_data().empty());
+  EXPECT_EQ(after.initializer(0).raw_data(), before.initializer(0).raw_data());
+  ASSERT_EQ(after.node_size(), before.node_size());
+  for (const ::onnx::NodeProto& node : before.node()) {
+    EXPECT_TRUE(std::ranges::any_of(after.node(), [&](const ::onnx::NodeProto& same) {
+      return same.name() == node.name() && same.op_type() == node.op_type() &&
+             same.output(0) == node.output(0);
+    })) << node.name();
+  }
 }
 
 TEST_F(CommandsTest, ModelsThatAreRefusedAreNamed) {

@@ -72,6 +72,24 @@ std::vector<NamedTensor> InputsOf(const Model& model, int64_t open,
   return inputs;
 }
 
+PlanReport ReportOf(const Model& model, const std::vector<NamedTensor>& inputs) {
+  std::vector<NamedShape> shapes;
+  for (const NamedTensor& input : inputs) shapes.push_back({input.name, input.tensor.shape()});
+  const auto report = model.Report(shapes);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? *report : PlanReport();
+}
+
+std::vector<std::string> KernelsOf(const PlanReport& report) {
+  std::vector<std::string> kernels;
+  for (const TaskReport& task : report.tasks) {
+    if (task.kernel == "view" || task.kernel.starts_with("convert_layout")) continue;
+    std::string& text = kernels.emplace_back(task.kernel);
+    for (const std::string& stage : task.epilogue) text += " " + stage;
+  }
+  return kernels;
+}
+
 NamedTensors Answers(const Model& model, const std::vector<NamedTensor>& inputs) {
   const auto result = model.Run(inputs);
   EXPECT_TRUE(result.ok()) << result.status();

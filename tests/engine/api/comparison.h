@@ -36,6 +36,12 @@ std::shared_ptr<const Model> LoadModel(const Engine& engine, const std::string& 
 std::vector<NamedTensor> InputsOf(const Model& model, int64_t open,
                                   const std::vector<NamedTensor>& given = {});
 
+// The plan with its sizes for these inputs; a failure fails the test and gives an empty one.
+PlanReport ReportOf(const Model& model, const std::vector<NamedTensor>& inputs);
+
+// Kernels and epilogues of the tasks that compute, in their order: "conv.f32 avx2 Add Relu".
+std::vector<std::string> KernelsOf(const PlanReport& report);
+
 // Outputs by name; a failure fails the test and gives none.
 NamedTensors Answers(const Model& model, const std::vector<NamedTensor>& inputs);
 

@@ -1,15 +1,9 @@
 // Weights that a model computes from its initializers: all of that happens at load, whatever form
 // exporters give it. The oracle is the same model without folding.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-
-#include "engine/engine.h"
-#include "tests/support/compare.h"
-#include "tests/support/model_builder.h"
+#include "tests/engine/api/comparison.h"
+#include "tests/engine/api/folding.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem {
@@ -17,76 +11,16 @@ namespace {
 
 using test::Close;
 using test::Exact;
+using test::ExpectFolded;
+using test::IntTensor;
+using test::LoadAndRun;
+using test::Loaded;
+using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
-using test::Tolerance;
+using test::Strict;
 
 using Ints = std::vector<int64_t>;
-
-Tensor IntTensor(const Ints& values) {
-  return Tensor::Of<int64_t>({std::ssize(values)}, std::span<const int64_t>(values));
-}
-
-// Loads with every constant of more than a few bytes held to what a fold frees: what is folded here
-// is folded at any size.
-EngineOptions Strict() {
-  EngineOptions options;
-  options.threads = 1;
-  options.fold_growth_bytes = 256;
-  options.model_growth_share = 0;
-  options.model_growth_bytes = 256;
-  return options;
-}
-
-struct Loaded {
-  std::shared_ptr<const Model> model;
-  std::vector<NamedTensor> outputs;
-  std::vector<std::string> kernels;  // of the steps that compute
-  std::vector<Decline> declines;     // of passes
-};
-
-Loaded LoadAndRun(const Engine& engine, const ModelBuilder& builder,
-                  const std::vector<NamedTensor>& inputs) {
-  Loaded loaded;
-  const auto model = engine.LoadBytes(builder.Serialize());
-  EXPECT_TRUE(model.ok()) << model.status();
-  if (!model.ok()) return loaded;
-  loaded.model = *model;
-  std::vector<NamedShape> shapes;
-  for (const NamedTensor& input : inputs) shapes.push_back({input.name, input.tensor.shape()});
-  const auto report = loaded.model->Report(shapes);
-  EXPECT_TRUE(report.ok()) << report.status();
-  for (const TaskReport& task : report->tasks) {
-    const bool moves = task.kernel == "view" || task.kernel.starts_with("convert_layout");
-    if (!moves) loaded.kernels.push_back(task.kernel);
-  }
-  std::ranges::copy_if(report->declines, std::back_inserter(loaded.declines),
-                       [](const Decline& decline) { return decline.pass != "schedule"; });
-  auto result = loaded.model->Run(inputs);
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (result.ok()) loaded.outputs = std::move(result->outputs);
-  return loaded;
-}
-
-// Folded within a strict budget, as many steps are left and the numbers are those of the model
-// without folding.
-void ExpectFolded(const ModelBuilder& builder, const std::vector<NamedTensor>& inputs, size_t steps,
-                  Tolerance tolerance) {
-  const Engine engine(Strict());
-  const Loaded folded = LoadAndRun(engine, builder, inputs);
-  EXPECT_EQ(folded.kernels.size(), steps) << folded.model->Explain();
-  EXPECT_TRUE(folded.declines.empty()) << folded.model->Explain();
-  EngineOptions options;
-  options.threads = 1;
-  options.disabled_passes = {"fold_constants"};
-  const Engine unfolding(options);
-  const Loaded plain = LoadAndRun(unfolding, builder, inputs);
-  EXPECT_GT(plain.kernels.size(), steps);
-  ASSERT_EQ(folded.outputs.size(), plain.outputs.size());
-  for (size_t i = 0; i < plain.outputs.size(); ++i) {
-    EXPECT_TRUE(Close(folded.outputs[i].tensor, plain.outputs[i].tensor, tolerance));
-  }
-}
 
 // "norm" = the L2 norm of v over `axes`, in one of the forms in which exporters write it.
 void AddNorm(ModelBuilder& builder, int form, const Ints& axes) {
@@ -115,7 +49,9 @@ TEST(ComputedWeights, WeightNormOfConvolutionsAndLinearLayersIsPackedAtLoad) {
   for (const Case& c : {Case{{32, 3, 5}, {32, 1, 1}, {1, 2}, {2, 6, 20}, 2},
                         Case{{32, 3, 5}, {1, 1, 5}, {0, 1}, {2, 6, 20}, 2},
                         Case{{24, 7, 3, 3}, {24, 1, 1, 1}, {1, 2, 3}, {1, 7, 9, 9}, 1},
+                        Case{{24, 7, 3, 3}, {1, 7, 1, 1}, {0, 2, 3}, {1, 7, 9, 9}, 1},
                         Case{{6, 8, 4}, {6, 1, 1}, {1, 2}, {2, 6, 20}, -1},
+                        Case{{6, 8, 3, 3}, {1, 8, 1, 1}, {0, 2, 3}, {2, 6, 7, 5}, -1},
                         Case{{40, 30}, {1, 30}, {0}, {3, 40}, 0}}) {
     for (int form = 0; form < 3; ++form) {
       ModelBuilder builder(17);
@@ -133,6 +69,11 @@ TEST(ComputedWeights, WeightNormOfConvolutionsAndLinearLayersIsPackedAtLoad) {
       }
       builder.Output("y");
       ExpectFolded(builder, {{"x", RandomFloats(c.x, 3)}}, 1, Exact());
+      const Engine engine(Strict());
+      const auto model = engine.LoadBytes(builder.Serialize());
+      ASSERT_TRUE(model.ok()) << model.status();
+      EXPECT_EQ(engine.stats().packs_built, 1u);
+      EXPECT_EQ(engine.stats().constant_bytes, 0u) << "v, g and w have gone into the pack";
     }
   }
 }
@@ -255,26 +196,56 @@ TEST(ComputedWeights, ALowRankProductAloneStaysWhereItWouldGrow) {
   ExpectFolded(square, {{"x", RandomFloats({3, 60}, 4)}}, 1, Exact());
 }
 
+// One side of the product is w, the other one x; either may be stored transposed.
+ModelBuilder Addmm(bool w_is_first, int64_t trans_x, int64_t trans_w, const Shape& c) {
+  constexpr int64_t kRows = 3, kInner = 40, kColumns = 30;
+  const Shape plain = w_is_first ? Shape{kRows, kInner} : Shape{kInner, kColumns};
+  const Shape other = w_is_first ? Shape{kInner, kColumns} : Shape{kRows, kInner};
+  const auto stored = [](const Shape& shape, int64_t transposed) {
+    return transposed == 1 ? Shape{shape[1], shape[0]} : shape;
+  };
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, graph::ToDims(stored(other, trans_x)))
+      .Initializer("w", RandomFloats(stored(plain, trans_w), 1))
+      .Initializer("c", RandomFloats(c, 2))
+      .Node("Gemm", {w_is_first ? "w" : "x", w_is_first ? "x" : "w", "c"}, {"y"},
+            {{"alpha", 0.5f},
+             {"beta", 3.0f},
+             {"transA", w_is_first ? trans_w : trans_x},
+             {"transB", w_is_first ? trans_x : trans_w}})
+      .Output("y");
+  return builder;
+}
+
+void ExpectScaledAtLoad(const ModelBuilder& builder, bool packed) {
+  const Engine engine(Strict());
+  const auto model = LoadModel(engine, builder.Serialize());
+  EngineOptions options = Strict();
+  options.disabled_passes = {"lower"};
+  const Engine other(options);
+  const auto plain = LoadModel(other, builder.Serialize());
+  ASSERT_TRUE(model != nullptr && plain != nullptr);
+  const auto inputs = test::InputsOf(*model, 1);
+  const PlanReport report = test::ReportOf(*model, inputs);
+  ASSERT_EQ(report.tasks.size(), 1u) << model->Explain();
+  if (packed) {
+    EXPECT_EQ(report.tasks[0].scratch_bytes, 0u) << "nothing is scaled with a request";
+  }
+  test::ExpectClose(test::Answers(*model, inputs), test::Answers(*plain, inputs), Exact());
+}
+
 TEST(ComputedWeights, AlphaAndBetaOfGemmAreInThePackAndTheBias) {
-  for (const int64_t trans : {0, 1}) {
-    ModelBuilder builder(17);
-    builder.Input("x", DType::kFloat, {3, 40})
-        .Initializer("w", RandomFloats(trans == 1 ? Shape{30, 40} : Shape{40, 30}, 1))
-        .Initializer("c", RandomFloats({30}, 2))
-        .Node("Gemm", {"x", "w", "c"}, {"y"}, {{"alpha", 0.5f}, {"beta", 3.0f}, {"transB", trans}})
-        .Output("y");
-    const Engine engine(Strict());
-    const std::vector<NamedTensor> inputs = {{"x", RandomFloats({3, 40}, 3)}};
-    const Loaded loaded = LoadAndRun(engine, builder, inputs);
-    EXPECT_EQ(loaded.kernels.size(), 1u) << loaded.model->Explain();
-    EXPECT_EQ(loaded.model->Report(std::vector<NamedShape>{{"x", {3, 40}}})->tasks[0].scratch_bytes,
-              0u)
-        << "nothing is scaled with a request";
-    EngineOptions options;
-    options.disabled_passes = {"lower"};
-    const Engine plain(options);
-    EXPECT_TRUE(Close(loaded.outputs[0].tensor,
-                      LoadAndRun(plain, builder, inputs).outputs[0].tensor, Exact()));
+  for (const bool w_is_first : {false, true}) {
+    for (const int64_t trans_x : {0, 1}) {
+      for (const int64_t trans_w : {0, 1}) {
+        for (const Shape& c : {Shape{30}, Shape{1}, Shape{3, 1}}) {
+          SCOPED_TRACE(fmt::format("w is first {}, trans_x {}, trans_w {}, c {}", w_is_first,
+                                   trans_x, trans_w, ToString(c)));
+          const bool packed = !w_is_first && trans_x == 0 && c.rank() == 1;
+          ExpectScaledAtLoad(Addmm(w_is_first, trans_x, trans_w, c), packed);
+        }
+      }
+    }
   }
 }
 
@@ -333,75 +304,6 @@ TEST(ComputedWeights, ComputedBiasesAreReadAsTheyAre) {
       .Node("Conv", {"x", "w", "b"}, {"y"})
       .Output("y");
   ExpectFolded(builder, {{"x", RandomFloats({1, 4, 9, 9}, 3)}}, 1, Exact());
-}
-
-TEST(ComputedWeights, ShapeArgumentsAreComputedInExactIntegers) {
-  // 2^53 + 1 is no double: (2^53 + 1) - (2^53 - 5) = 6 must stay exact.
-  constexpr int64_t kLarge = int64_t{1} << 53;
-  ModelBuilder builder(17);
-  builder.Input("x", DType::kFloat, {2, 12})
-      .Initializer("a", IntTensor({kLarge + 1}))
-      .Initializer("b", IntTensor({kLarge - 5}))
-      .Initializer("rest", IntTensor({-1}))
-      .Node("Sub", {"a", "b"}, {"six"})
-      .Node("Concat", {"six", "rest"}, {"shape"}, {{"axis", int64_t{0}}})
-      .Node("Reshape", {"x", "shape"}, {"r"})
-      .Node("Relu", {"r"}, {"y"})
-      .Output("y");
-  const Engine engine(Strict());
-  const Loaded loaded = LoadAndRun(engine, builder, {{"x", RandomFloats({2, 12}, 1)}});
-  ASSERT_EQ(loaded.outputs.size(), 1u);
-  EXPECT_EQ(loaded.outputs[0].tensor.shape(), (Shape{6, 4}));
-  EXPECT_EQ(loaded.kernels.size(), 1u) << loaded.model->Explain();
-}
-
-TEST(ComputedWeights, RelativePositionBiasPositionsAndCausalMasksAreTables) {
-  constexpr int64_t kLength = 8;
-  std::vector<int64_t> distances;
-  for (int64_t i = 0; i < kLength; ++i) {
-    for (int64_t j = 0; j < kLength; ++j) distances.push_back(i - j + kLength - 1);
-  }
-  ModelBuilder builder(17);
-  builder.Input("scores", DType::kFloat, {4, kLength, kLength})
-      .Initializer("table", RandomFloats({2 * kLength - 1, 4}, 1))
-      .Initializer("distances", Tensor::Of<int64_t>({kLength, kLength}, distances))
-      .Node("Gather", {"table", "distances"}, {"gathered"})
-      .Node("Transpose", {"gathered"}, {"bias"}, {{"perm", Ints{2, 0, 1}}})
-      .Initializer("zero", Tensor::Scalar<float>(0))
-      .Initializer("length", Tensor::Scalar<float>(kLength))
-      .Initializer("one", Tensor::Scalar<float>(1))
-      .Node("Range", {"zero", "length", "one"}, {"positions"})
-      .Node("Sin", {"positions"}, {"sines"})
-      .Initializer("minus", Tensor::Of<float>({kLength, kLength},
-                                              std::vector<float>(kLength * kLength, -1e9f)))
-      .Initializer("first", Tensor::Scalar<int64_t>(1))
-      .Node("Trilu", {"minus", "first"}, {"causal"})
-      .Node("Add", {"bias", "sines"}, {"moved"})
-      .Node("Add", {"moved", "causal"}, {"mask"})
-      .Node("Add", {"scores", "mask"}, {"y"})
-      .Output("y");
-  EngineOptions options;
-  const Engine engine(options);
-  const std::vector<NamedTensor> inputs = {{"scores", RandomFloats({4, kLength, kLength}, 2)}};
-  const Loaded loaded = LoadAndRun(engine, builder, inputs);
-  EXPECT_EQ(loaded.kernels.size(), 1u) << loaded.model->Explain();
-  options.disabled_passes = {"fold_constants"};
-  const Engine plain(options);
-  EXPECT_TRUE(Close(loaded.outputs[0].tensor, LoadAndRun(plain, builder, inputs).outputs[0].tensor,
-                    Exact()));
-}
-
-TEST(ComputedWeights, TablesThatOnlyRepeatStayViews) {
-  for (const std::string op : {"Expand", "Tile"}) {
-    ModelBuilder builder(17);
-    builder.Input("x", DType::kFloat, {3, 48})
-        .Initializer("row", RandomFloats({1, 80}, 1))
-        .Initializer("repeats", IntTensor({48, op == "Tile" ? int64_t{1} : int64_t{80}}))
-        .Node(op, {"row", "repeats"}, {"w"})
-        .Node("MatMul", {"x", "w"}, {"y"})
-        .Output("y");
-    ExpectFolded(builder, {{"x", RandomFloats({3, 48}, 2)}}, 1, Exact());
-  }
 }
 
 // x[3,40] with a weight [30,40] of a 16-bit type, transposed or not, as a product or a convolution.

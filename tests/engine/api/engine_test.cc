@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <limits>
 #include <thread>
 
+#include "tests/engine/api/small_networks.h"
 #include "tests/support/compare.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/random_tensor.h"
@@ -21,6 +21,8 @@ using test::Close;
 using test::Exact;
 using test::ModelBuilder;
 using test::RandomFloats;
+using test::Siamese;
+using test::SmallCnn;
 using testing::HasSubstr;
 
 const graph::Dim kN = graph::Dim::Symbol("N");
@@ -30,46 +32,6 @@ Engine MakeEngine(int threads, bool towers = true) {
   options.threads = threads;
   options.towers = towers;
   return Engine(options);
-}
-
-// x[N,3,8,8] -> Conv 3x3 -> Relu -> MaxPool -> Flatten -> Gemm -> y[N,5]
-std::string SmallCnn(const graph::Dim& batch) {
-  return ModelBuilder(17)
-      .Input("x", DType::kFloat, {batch, 3, 8, 8})
-      .Initializer("w", RandomFloats({7, 3, 3, 3}, 1))
-      .Initializer("b", RandomFloats({7}, 2))
-      .Initializer("fc", RandomFloats({112, 5}, 3))
-      .Node("Conv", {"x", "w", "b"}, {"c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})
-      .Node("Relu", {"c"}, {"r"})
-      .Node("MaxPool", {"r"}, {"p"},
-            {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}})
-      .Node("Flatten", {"p"}, {"f"})
-      .Node("Gemm", {"f", "fc"}, {"y"})
-      .Output("y", DType::kFloat, {batch, 5})
-      .Serialize();
-}
-
-// Two towers of `depth` Conv+Relu that share all weights, joined by Add.
-std::string Siamese(int depth) {
-  ModelBuilder builder(17);
-  builder.Input("a", DType::kFloat, {kN, 8, 16, 16}).Input("b", DType::kFloat, {kN, 8, 16, 16});
-  for (int i = 0; i < depth; ++i) {
-    builder.Initializer("w" + std::to_string(i),
-                        RandomFloats({8, 8, 3, 3}, static_cast<uint32_t>(i), -0.2f, 0.2f));
-  }
-  std::string left = "a", right = "b";
-  for (int i = 0; i < depth; ++i) {
-    for (std::string* tower : {&left, &right}) {
-      const std::string conv = *tower + "c", relu = *tower + "r";
-      builder.Node("Conv", {*tower, "w" + std::to_string(i)}, {conv},
-                   {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
-      builder.Node("Relu", {conv}, {relu});
-      *tower = relu;
-    }
-  }
-  return builder.Node("Add", {left, right}, {"y"})
-      .Output("y", DType::kFloat, {kN, 8, 16, 16})
-      .Serialize();
 }
 
 StatusOr<Tensor> RunOne(const Model& model, const std::vector<NamedTensor>& inputs) {
@@ -264,6 +226,12 @@ TEST(Engine, EveryBadInputIsNamedWithWhatCameAndWhatIsExpected) {
               HasSubstr("'b' has extent 2 on axis 0 where input 'a' has 1 for 'N'"));
 }
 
+TEST(Engine, ItHasTheThreadsItIsAskedForAndElseThoseOfTheMachine) {
+  EXPECT_EQ(Engine(EngineOptions{}).threads(), AvailableCpus());
+  EXPECT_EQ(MakeEngine(1).threads(), 1);
+  EXPECT_EQ(MakeEngine(5).threads(), 5) << "more than there are cores, where that is asked for";
+}
+
 TEST(Engine, AllReasonsWhyAModelIsRefusedAreListed) {
   const auto model =
       MakeEngine(1).LoadBytes(ModelBuilder(17)
@@ -431,69 +399,6 @@ TEST(Engine, ALoadIsStoppedBetweenNodes) {
     EXPECT_THAT(std::string(Message(status)), HasSubstr("loading was stopped"));
     EXPECT_EQ(asked, stop_at) << "it goes on";
   }
-}
-
-TEST(Engine, AProfileTimesEveryTaskUnderTheNamesOfTheReport) {
-  const Engine engine = MakeEngine(1);
-  const auto model = engine.LoadBytes(SmallCnn(kN));
-  ASSERT_TRUE(model.ok()) << model.status();
-  const Tensor x = RandomFloats({2, 3, 8, 8}, 7);
-  const std::vector<NamedTensor> inputs = {{"x", x}};
-  const auto report = (*model)->Report(std::vector<NamedShape>{{"x", x.shape()}});
-  ASSERT_TRUE(report.ok()) << report.status();
-  const auto plain = (*model)->Run(inputs);
-  ASSERT_TRUE(plain.ok()) << plain.status();
-  EXPECT_TRUE(plain->profile.empty());
-  RunOptions options;
-  options.profile = true;
-  const auto run = (*model)->Run(inputs, options);
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_TRUE(Close(run->outputs[0].tensor, plain->outputs[0].tensor, Exact()));
-  ASSERT_EQ(run->profile.size(), report->tasks.size());
-  for (size_t task = 0; task < report->tasks.size(); ++task) {
-    EXPECT_EQ(run->profile[task].task, report->tasks[task].name);
-    EXPECT_EQ(run->profile[task].kernel, report->tasks[task].kernel);
-    EXPECT_EQ(run->profile[task].time.count() > 0, report->tasks[task].mode == "run");
-  }
-}
-
-// Of many runs the one in which the machine interfered least.
-TEST(Engine, TheTimesOfTasksAddUpToTheRun) {
-  const Engine engine = MakeEngine(1);
-  const auto model = engine.LoadBytes(Siamese(6));
-  ASSERT_TRUE(model.ok()) << model.status();
-  const std::vector<NamedTensor> inputs = {{"a", RandomFloats({4, 8, 16, 16}, 21)},
-                                           {"b", RandomFloats({4, 8, 16, 16}, 22)}};
-  RunOptions options;
-  options.profile = true;
-  double best = 0;
-  for (int i = 0; i < 100; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    const auto run = (*model)->Run(inputs, options);
-    const auto wall = std::chrono::steady_clock::now() - start;
-    ASSERT_TRUE(run.ok()) << run.status();
-    std::chrono::nanoseconds sum{0};
-    for (const TaskTime& task : run->profile) sum += task.time;
-    const double share = std::chrono::duration<double>(sum) / wall;
-    ASSERT_LE(share, 1);
-    best = std::max(best, share);
-  }
-  EXPECT_GT(best, 0.9);
-}
-
-TEST(Engine, AProfileAddsUpTheParts) {
-  const Engine engine = MakeEngine(2);
-  const auto model = engine.LoadBytes(SmallCnn(1));  // two items are two runs
-  ASSERT_TRUE(model.ok()) << model.status();
-  RunOptions options;
-  options.profile = true;
-  const Tensor x = RandomFloats({2, 3, 8, 8}, 7);
-  const auto run = (*model)->Run(std::vector<NamedTensor>{{"x", x}}, options);
-  ASSERT_TRUE(run.ok()) << run.status();
-  const auto report = (*model)->Report(std::vector<NamedShape>{{"x", x.shape()}});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->parts, 2);
-  EXPECT_EQ(run->profile.size(), report->tasks.size());
 }
 
 TEST(Engine, AReportStatesWhatARunTakes) {

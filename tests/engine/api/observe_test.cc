@@ -167,7 +167,16 @@ TEST(Observe, TheReportCountsWorkAndSaysWhereItCannot) {
   }
   EXPECT_EQ(tasks.at("r")->multiply_adds, 2 * 7 * 8 * 8 * 27);
   EXPECT_EQ(tasks.at("y")->multiply_adds, 2 * 112 * 5);
-  EXPECT_GT(tasks.at("p")->moved_bytes.value_or(0), 0);
+  EXPECT_EQ(tasks.at("p")->multiply_adds, 2 * 7 * 4 * 4 * 4);
+  // What each reads, its weights included, and writes.
+  constexpr int kImage = 2 * 3 * 8 * 8, kFeatures = 2 * 7 * 8 * 8, kPooled = 2 * 7 * 4 * 4;
+  EXPECT_EQ(tasks.at("r")->moved_bytes, 4 * (kImage + 7 * 27 + kFeatures));
+  EXPECT_EQ(tasks.at("p")->moved_bytes, 4 * (kFeatures + kPooled));
+  EXPECT_EQ(tasks.at("y")->moved_bytes, 4 * (kPooled + 112 * 5 + 2 * 5));
+  EXPECT_EQ(tasks.at("f")->kernel, "view");
+  EXPECT_FALSE(tasks.at("f")->multiply_adds.has_value());
+  EXPECT_FALSE(tasks.at("f")->moved_bytes.has_value());
+  EXPECT_THAT(ToText(*report), HasSubstr(", 24192 multiply-adds, 5876 bytes moved"));
   EXPECT_FALSE(tasks.at("n")->multiply_adds.has_value());
   EXPECT_EQ(tasks.at("n")->cost_unknown, "the extents of 'places' depend on data");
 }

@@ -1,9 +1,6 @@
 // One weight that several nodes read, by its name or through others: the numbers are those of
 // private copies, and a pack belongs to what a node does with the weight.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "tests/engine/api/comparison.h"
 #include "tests/support/random_tensor.h"
@@ -265,74 +262,6 @@ TEST(SharedWeights, APackIsNotTakenForThatOfAModelThatIsGone) {
     const auto inputs = test::InputsOf(*model, 1);
     test::ExpectClose(test::Answers(*model, inputs), test::Answers(*fresh, inputs), test::Exact());
     EXPECT_EQ(engine.stats().packs_built, seed);
-  }
-}
-
-// A chain of fused nodes behind a convolution or a product of one weight.
-struct Fused {
-  std::string name;
-  std::vector<std::pair<std::string, graph::Attributes>> nodes;  // of one input each
-};
-
-std::vector<Fused> Activations() {
-  return {{"Relu", {{"Relu", {}}}},
-          {"Sigmoid", {{"Sigmoid", {}}}},
-          {"Tanh", {{"Tanh", {}}}},
-          {"HardSwish", {{"HardSwish", {}}}},
-          {"Gelu", {{"Gelu", {}}}},
-          {"Gelu by tanh", {{"Gelu", {{"approximate", std::string("tanh")}}}}},
-          {"LeakyRelu", {{"LeakyRelu", {{"alpha", 0.1F}}}}},
-          {"HardSigmoid", {{"HardSigmoid", {{"alpha", 0.25F}, {"beta", 0.4F}}}}},
-          {"Relu and Sigmoid", {{"Relu", {}}, {"Sigmoid", {}}}}};
-}
-
-std::string Product(const std::string& op, const Fused& fused) {
-  const bool conv = op == "Conv";
-  const graph::DimVector dims = conv ? graph::DimVector{kN, 8, 5, 5} : graph::DimVector{kN, 8};
-  ModelBuilder builder(20);
-  builder.Input("x", DType::kFloat, dims)
-      .Initializer("w", RandomFloats(conv ? Shape{8, 8, 3, 3} : Shape{8, 8}, 1))
-      .Node(op, {"x", "w"}, {"v0"}, conv ? kSame3 : graph::Attributes{});
-  for (size_t i = 0; i < fused.nodes.size(); ++i) {
-    builder.Node(fused.nodes[i].first, {"v" + std::to_string(i)}, {"v" + std::to_string(i + 1)},
-                 fused.nodes[i].second);
-  }
-  return builder.Output("v" + std::to_string(fused.nodes.size()), DType::kFloat, dims).Serialize();
-}
-
-// The one task that holds a pack.
-TaskReport ProductTask(const Model& model) {
-  const NamedTensor x = test::InputsOf(model, 2)[0];
-  const auto report = model.Report(std::vector<NamedShape>{{x.name, x.tensor.shape()}});
-  EXPECT_TRUE(report.ok()) << report.status();
-  if (!report.ok()) return {};
-  std::vector<TaskReport> tasks;
-  for (const TaskReport& task : report->tasks) {
-    if (std::ranges::find(task.packed, true) != task.packed.end()) tasks.push_back(task);
-  }
-  EXPECT_EQ(tasks.size(), 1u);
-  return tasks.empty() ? TaskReport() : tasks[0];
-}
-
-TEST(SharedWeights, AnActivationThatIsFusedLeavesThePackWhereItWas) {
-  for (const std::string op : {"Conv", "MatMul", "Gemm"}) {
-    const Engine engine(EngineOptions{.threads = 1});
-    const auto plain = LoadModel(engine, Product(op, {"nothing", {}}));
-    ASSERT_NE(plain, nullptr);
-    const TaskReport expected = ProductTask(*plain);
-    for (const Fused& fused : Activations()) {
-      SCOPED_TRACE(op + " and " + fused.name);
-      const auto model = LoadModel(engine, Product(op, fused));
-      ASSERT_NE(model, nullptr);
-      const TaskReport task = ProductTask(*model);
-      EXPECT_EQ(task.kernel, expected.kernel);
-      EXPECT_EQ(task.epilogue.size(), fused.nodes.size());
-      for (int run = 0; run < 3; ++run) test::Answers(*model, test::InputsOf(*model, 2));
-      EXPECT_EQ(engine.stats().packs_built, 1u);
-      EXPECT_EQ(engine.stats().constant_bytes, 0u);
-      ExpectMeans(Product(op, fused),
-                  {.oracle = Product(op, fused), .options = test::WithoutPasses()});
-    }
   }
 }
 

@@ -238,7 +238,7 @@ TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
     const Engine engine(EngineOptions{.threads = threads});
     const auto model = LoadModel(engine, bytes);
     ASSERT_NE(model, nullptr);
-    for (int run = 0; run < 250; ++run) {
+    for (int run = 0; run < 1000; ++run) {
       test::ExpectClose(test::Answers(*model, inputs), expected, test::Exact());
       ASSERT_FALSE(HasFailure()) << threads << " threads, run " << run;
     }

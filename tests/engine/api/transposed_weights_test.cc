@@ -125,6 +125,33 @@ TEST(TransposedWeights, AreHeldOnceNextToAReaderOfTheWeight) {
   EXPECT_TRUE(std::equal(rows.data<float>(), rows.data<float>() + kIn, w.data<float>() + 7 * kIn));
 }
 
+// The rows that the table has for the tokens, and what all of its rows make of x: the pack is a
+// second form of the table, and no budget of views counts it, as nothing in it is there twice.
+TEST(TransposedWeights, ATiedTableIsPackedWhateverViewsMayTake) {
+  ModelBuilder builder = Transposing();
+  builder.Input("ids", DType::kInt64, {graph::Dim::Symbol("N")})
+      .Node("Gather", {"w", "ids"}, {"rows"})
+      .Output("rows", DType::kFloat, {graph::Dim::Symbol("N"), kIn});
+  const std::vector<NamedTensor> inputs = {{"x", RandomFloats({2, kIn}, 2)},
+                                           {"ids", Tensor::Of<int64_t>({2}, {7, 0})}};
+  std::vector<Tensor> answers;
+  for (const size_t view_bytes : {size_t{0}, size_t{kOut * kIn} * sizeof(float)}) {
+    EngineOptions options = NoFolds();
+    options.view_bytes = view_bytes;
+    const Engine engine(options);
+    const auto model = engine.LoadBytes(builder.Serialize());
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto report = (*model)->Report(std::vector<NamedShape>{{"x", {2, kIn}}, {"ids", {2}}});
+    ASSERT_TRUE(report.ok()) << report.status();
+    for (const Decline& decline : report->declines) EXPECT_EQ(decline.pass, "schedule");
+    EXPECT_EQ(engine.stats().packs_built, 1u);
+    const auto result = (*model)->Run(inputs);
+    ASSERT_TRUE(result.ok()) << result.status();
+    answers.push_back(result->outputs[0].tensor);
+  }
+  EXPECT_TRUE(Close(answers[0], answers[1], Exact()));
+}
+
 TEST(TransposedWeights, OfThirteenLayersLoadWithoutABudget) {
   ModelBuilder builder = Header();
   std::string from = "x";

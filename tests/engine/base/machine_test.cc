@@ -1,8 +1,11 @@
 // What the machine offers, read from trees that stand for /proc and /sys.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/cpu.h"
 #include "engine/base/memory.h"
@@ -89,6 +92,53 @@ TEST_F(AvailableCpusTest, FollowAQuotaOfVersionOne) {
   Write("sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us", "100000\n");
   Write("sys/fs/cgroup/cpu/pod/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(Cpus(), 1);
+}
+
+// The CPUs that this process may run on.
+std::vector<int> OwnCpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::string SiblingsFile(int cpu) {
+  return fmt::format("sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
+}
+
+TEST_F(AvailableCpusTest, AreAllCpusOfTheMaskWhereNoSiblingsAreTold) {
+  EXPECT_EQ(Cpus(), static_cast<int>(OwnCpus().size()));
+}
+
+TEST_F(AvailableCpusTest, AreCoresHoweverManyThreadsACoreHas) {
+  const std::vector<int> cpus = OwnCpus();
+  const auto count = static_cast<int>(cpus.size());
+  for (const int threads_of_a_core : {1, 2, count}) {
+    for (int i = 0; i < count; ++i) {
+      const int core = i / threads_of_a_core;
+      Write(SiblingsFile(cpus[static_cast<size_t>(i)]), fmt::format("{},{}\n", core, core + 512));
+    }
+    EXPECT_EQ(Cpus(), (count + threads_of_a_core - 1) / threads_of_a_core) << threads_of_a_core;
+  }
+}
+
+TEST_F(AvailableCpusTest, OfOtherProcessesDoNotCount) {
+  const std::vector<int> cpus = OwnCpus();
+  for (int cpu = 0; cpu < 64; ++cpu) Write(SiblingsFile(cpu), fmt::format("{}\n", cpu));
+  EXPECT_EQ(Cpus(), static_cast<int>(cpus.size()));
+}
+
+TEST_F(AvailableCpusTest, AreNoMoreThanAQuotaBelowTheCores) {
+  for (const int cpu : OwnCpus()) Write(SiblingsFile(cpu), fmt::format("{}\n", cpu));
+  Write("proc/self/cgroup", "0::/a\n");
+  Write("sys/fs/cgroup/a/cpu.max", "100000 100000\n");
+  EXPECT_EQ(Cpus(), 1);
+  Write("sys/fs/cgroup/a/cpu.max", "100000000 100000\n");
+  EXPECT_EQ(Cpus(), static_cast<int>(OwnCpus().size()));
 }
 
 TEST_F(AvailableCpusTest, IgnoreAQuotaOfMinusOne) {

@@ -184,6 +184,52 @@ TEST(OptimizeBodies, CanBeSwitchedOff) {
                     options);
 }
 
+// Whether the pass alone leaves the graph with all its bodies as it is.
+bool IsUnchanged(std::string_view pass, const ModelBuilder& builder, OptimizeOptions options = {}) {
+  Loaded model(builder);
+  for (const std::string& name : PassNames()) {
+    if (name != pass) options.disabled_passes.insert(name);
+  }
+  const std::string before = graph::Dump(model.graph);
+  model.Run(options);
+  return graph::Dump(model.graph) == before;
+}
+
+TEST(InlineIf, LeavesAnOpenConditionAsItIs) {
+  EXPECT_FALSE(IsUnchanged("inline_if", Choice(true)));
+  EXPECT_TRUE(IsUnchanged("inline_if", Choice(false)));
+  ModelBuilder overridable = Choice(true);
+  overridable.Input("c", DType::kBool, {});
+  EXPECT_TRUE(IsUnchanged("inline_if", overridable, {.overridable_inputs = true}));
+  EXPECT_FALSE(IsUnchanged("inline_if", overridable));
+}
+
+// A Loop whose body multiplies by what it captures, which is an initializer and an input.
+ModelBuilder Capturing() {
+  ModelBuilder body;
+  body.Input("i", DType::kInt64, {}).Input("go", DType::kBool, {});
+  body.Input("a", DType::kFloat, {Dim()});
+  body.Node("Mul", {"a", "k"}, {"t"}).Output("go").Output("t");
+  ModelBuilder model(17);
+  model.Input("x", DType::kFloat, {2})
+      .Input("M", DType::kInt64, {})
+      .Input("k", DType::kFloat, {1})
+      .Initializer("k", Tensor::Of<float>({1}, {3}))
+      .Node("Loop", {"M", "", "x"}, {"y"}, {}, "loop")
+      .Body("body", body)
+      .Output("y");
+  return model;
+}
+
+TEST(OptimizeBodies, LeavesACapturedConstantThatARequestMayOverride) {
+  EXPECT_TRUE(IsUnchanged("optimize_bodies", Capturing(), {.overridable_inputs = true}));
+  EXPECT_FALSE(IsUnchanged("optimize_bodies", Capturing()));
+  OptimizeOptions options;
+  options.overridable_inputs = true;
+  ExpectSameResults(Capturing(), {{"x", RandomFloats({2}, 1)}, {"M", Tensor::Scalar<int64_t>(3)}},
+                    options);
+}
+
 // Nodes of the outer body that are left, and the nodes whose folding was declined for its work,
 // when folding may work on so many elements.
 std::pair<size_t, std::string> FoldWithin(int64_t elements) {
