@@ -79,16 +79,28 @@ void AddRunFlags(FlagGroup group, ServeFlags& flags) {
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 60));
 }
 
+// CLI::Range lets NaN pass.
+CLI::Validator SecondsFrom(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double seconds = 0;
+    const bool fits =
+        CLI::detail::lexical_cast(text, seconds) && seconds >= least && seconds <= most;
+    return fits ? std::string()
+                : fmt::format("{} is no number of seconds from {} to {}", text, least, most);
+  };
+  return {check, ""};
+}
+
 void AddLifeFlags(FlagGroup group, ServeFlags& flags) {
   constexpr double kDay = 86400;
   group
       .Add("--drain-timeout,--exit-timeout-secs", flags.drain_timeout_seconds, "SECONDS",
            "How long requests under way may take after SIGTERM")
-      ->check(CLI::Range(0.0, kDay));
+      ->check(SecondsFrom(0, kDay));
   group
       .Add("--drain-delay", flags.drain_delay_seconds, "SECONDS",
            "How long new requests are still served after SIGTERM")
-      ->check(CLI::Range(0.0, kDay));
+      ->check(SecondsFrom(0, kDay));
   group.AddSwitch("--strict-readiness", flags.config.strict_readiness,
                   "Ready only when every model is; false: when loading has ended");
   group.AddSwitch("--exit-on-error", flags.config.exit_on_error,
@@ -214,12 +226,16 @@ StatusOr<Invocation> ParseHealth(std::span<const std::string> arguments) {
   FlagGroup group(app, "Options");
   group.Add("--addr", config.address, "HOST:PORT", "Address of its gRPC server");
   group.Add("--timeout", timeout_seconds, "SECONDS", "How long to wait for the answer")
-      ->check(CLI::Range(0.001, 3600.0));
+      ->check(SecondsFrom(0.001, 3600));
   ASSIGN_OR_RETURN(const std::optional<std::string> text, ParseFlags(app, arguments));
   if (text) return PrintConfig{*text};
   const size_t colon = config.address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == config.address.size()) {
     return InvalidArgument("--addr is '{}'; HOST:PORT is expected", config.address);
+  }
+  uint16_t port = 0;
+  if (!CLI::detail::lexical_cast(config.address.substr(colon + 1), port) || port == 0) {
+    return InvalidArgument("--addr is '{}'; its port is no number from 1 to 65535", config.address);
   }
   config.timeout = FromSeconds(timeout_seconds);
   return config;

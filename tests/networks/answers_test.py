@@ -1,8 +1,8 @@
 """Whole networks: `tandem run` and the daemon give the answers of the framework that made them, with
 the same bits at any number of threads and in any batch.
 
-usage: answers_test.py TANDEM FOLDER [unittest arguments]
-FOLDER holds NAME.onnx, NAME.in.npy (a batch of 2) and NAME.out.npy for each network.
+usage: answers_test.py TANDEM FOLDER LEAST [unittest arguments]
+FOLDER holds NAME.onnx, NAME.in.npy (a batch of 2) and NAME.out.npy for each of at least LEAST networks.
 """
 import pathlib
 import subprocess
@@ -20,6 +20,7 @@ from tandem_process import TandemProcess
 
 TANDEM = sys.argv.pop(1)
 FOLDER = pathlib.Path(sys.argv.pop(1))
+LEAST = int(sys.argv.pop(1))
 NETWORKS = sorted(path.stem for path in FOLDER.glob("*.onnx"))
 SHARE_OF_SCALE = 1e-4
 DEADLINE_SECONDS = 120
@@ -50,7 +51,7 @@ class NetworksTest(unittest.TestCase):
         self.assertLessEqual(difference, SHARE_OF_SCALE)
 
     def test_there_are_networks(self):
-        self.assertGreaterEqual(len(NETWORKS), 1, f"no networks in {FOLDER}")
+        self.assertGreaterEqual(len(NETWORKS), LEAST, f"in {FOLDER} are {NETWORKS}")
 
     def test_answers_are_the_frameworks_at_any_thread_count_and_batch(self):
         for name in NETWORKS:

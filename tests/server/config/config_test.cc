@@ -162,7 +162,11 @@ TEST(CommandLine, AWrongValueIsRefusedWithTheFlagsName) {
   EXPECT_THAT(Refusal({"--metrics-port", "metrics"}), HasSubstr("--metrics-port"));
   EXPECT_THAT(Refusal({"--threads", "many"}), HasSubstr("--threads"));
   EXPECT_THAT(Refusal({"--max-message-bytes", "0"}), HasSubstr("--max-message-bytes"));
-  EXPECT_THAT(Refusal({"--drain-timeout", "-1"}), HasSubstr("--drain-timeout"));
+  for (const char* wrong : {"nan", "inf", "-1", "soon"}) {
+    EXPECT_THAT(Refusal({"--drain-timeout", wrong}), HasSubstr("--drain-timeout"));
+    EXPECT_THAT(Refusal({"--drain-delay", wrong}), HasSubstr("--drain-delay"));
+    EXPECT_FALSE(Parse({"health", "--timeout", wrong}).ok()) << wrong;
+  }
   EXPECT_THAT(Refusal({"--allow-http", "perhaps"}), HasSubstr("--allow-http"));
   EXPECT_THAT(Refusal({"--cpu", "avx3"}), testing::AllOf(HasSubstr("--cpu"), HasSubstr("avx3")));
   EXPECT_THAT(Refusal({"--log-level", "loud"}), HasSubstr("--log-level"));
@@ -230,7 +234,8 @@ TEST(CommandLine, HealthTakesAnAddress) {
   EXPECT_EQ(std::get<HealthConfig>(*parsed).timeout, milliseconds(500));
   EXPECT_EQ(std::get<HealthConfig>(*Parse({"health"})).address, "127.0.0.1:8001");
   EXPECT_TRUE(std::holds_alternative<PrintConfig>(*Parse({"health", "--help"})));
-  for (const char* wrong : {"localhost", ":8001", "localhost:"}) {
+  for (const char* wrong :
+       {"localhost", ":8001", "localhost:", "localhost:0", "localhost:65536", "localhost:http"}) {
     EXPECT_FALSE(Parse({"health", "--addr", wrong}).ok()) << wrong;
   }
 }
