@@ -49,8 +49,8 @@ class Network {
     Add("Mul", {"same", "gate"}, "swish");
     AddNormalizations("swish", "z");
     AddAttention("z", "o");
-    AddProduct("o", "v");
-    AddControlFlow("v", "y");
+    AddProduct("o", "u");
+    AddControlFlow("u", "y");
   }
 
   std::string Serialize() { return builder_.Output("y", DType::kFloat, {kN, 5, 6, 7}).Serialize(); }
