@@ -65,6 +65,7 @@ void AddTask(JsonWriter& json, const TaskReport& task) {
   AddPorts(json, "outputs", task.outputs);
   json.Key("mode").Text(task.mode);
   AddBytes(json, "scratch_bytes", task.scratch_bytes);
+  json.Key("in_parts").Bool(task.in_parts);
   json.Key("estimated_seconds").Real(task.estimated_seconds);
   AddIfKnown(json, "multiply_adds", task.multiply_adds);
   AddIfKnown(json, "moved_bytes", task.moved_bytes);
@@ -112,6 +113,7 @@ void AddTotals(JsonWriter& json, const PlanReport& report) {
   json.Key("parts").Number(report.parts).Key("forks").Number(report.forks);
   json.Key("joinable").Bool(report.joinable);
   json.Key("not_joinable_reason").Text(report.not_joinable_reason);
+  AddPorts(json, "merged", report.merged);
 }
 
 }  // namespace

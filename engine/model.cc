@@ -67,7 +67,8 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
 // not depend on the request.
 bool OnlyBatchIsOpen(const plan::Plan& plan) {
   graph::Dim items;
-  if (plan.batch.joinable) items = plan.values[static_cast<size_t>(plan.inputs[0])].dims->front();
+  if (plan.batch.joinable)
+    items = plan.values[static_cast<size_t>(plan.whole.inputs[0])].dims->front();
   return std::ranges::all_of(plan.values, [&](const plan::PlanValue& value) {
     return value.dims && std::ranges::all_of(*value.dims, [&](const graph::Dim& dim) {
              return dim.is_number() || dim.SameAs(items);
@@ -99,7 +100,7 @@ CompiledModel::CompiledModel(ModelInfo info, std::unique_ptr<const plan::Plan> p
   info_.batch_fixed_at_one = plan_->batch.fixed_at_one;
   info_.joinable = plan_->batch.joinable || plan_->batch.fixed_at_one;
   if (!info_.joinable) info_.not_joinable_reason = plan_->batch.reason;
-  if (OnlyBatchIsOpen(*plan_)) info_.item_seconds = plan_->item_seconds;
+  if (OnlyBatchIsOpen(*plan_)) info_.item_seconds = plan_->whole.seconds;
   info_.constant_bytes = plan_->constant_bytes;
   info_.pack_bytes = plan_->pack_bytes;
 }
@@ -214,8 +215,8 @@ StatusOr<Tensor> CompiledModel::Join(std::span<const BatchItem> items,
 
 StatusOr<std::vector<RunResult>> CompiledModel::RunBatch(
     std::span<const BatchItem> items, const std::function<bool()>& stopped) const {
-  CHECK(info_.joinable && !items.empty() && !plan_->inputs.empty(), "requests do not join: {}",
-        info_.not_joinable_reason);
+  CHECK(info_.joinable && !items.empty() && !plan_->whole.inputs.empty(),
+        "requests do not join: {}", info_.not_joinable_reason);
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
   for (const std::string& name : plan_->input_names) {
@@ -270,6 +271,7 @@ StatusOr<PlanReport> CompiledModel::Report(std::span<const NamedShape> inputs) c
   ASSIGN_OR_RETURN(const runtime::Parts parts, session_.PartsOf(views));
   PlanReport report = plan::Report(*plan_, *parts.shape_plan);
   report.parts = parts.count;
+  report.arena_bytes = parts.arena_bytes;
   return report;
 }
 

@@ -41,6 +41,7 @@ struct TaskReport {
   // "run"; "once" where shapes decide it; "sized" while running, where data does; "" without
   // shapes.
   std::string mode;
+  bool in_parts = false;  // of a batch that is cut on the way: see PlanReport::merged
   size_t scratch_bytes = 0;
   double estimated_seconds = 0;  // of one item on one thread
   // Work and bytes read and written; nothing for views, without shapes and where `cost_unknown`
@@ -96,9 +97,12 @@ struct PlanReport {
   std::string not_joinable_reason;
   size_t constant_bytes = 0;  // native constants that some step reads
   size_t pack_bytes = 0;
-  // A batch runs as so many parts; what is said of shapes and bytes holds for the first.
+  // Values up to which a batch runs in parts that is cut on the way; the tasks before them say so.
+  std::vector<int> merged;
+  // A batch runs as so many parts; what is said of shapes and bytes holds for the first, or for the
+  // whole batch where it is cut on the way.
   int64_t parts = 1;
-  std::optional<size_t> arena_bytes;  // of one part; nothing without shapes
+  std::optional<size_t> arena_bytes;  // nothing without shapes
 };
 
 // Time that one task took in one run; a batch that ran in parts: in all of them.

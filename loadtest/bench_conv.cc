@@ -53,10 +53,10 @@ void BM_Conv(benchmark::State& state) {
   const SequentialParallel parallel;
   if (grouped) {
     PackShortGroups(isa, geometry, native, packed.get());
-    for (auto _ : state) ConvShortGroups(isa, geometry, packed.get(), data, parallel);
+    while (state.KeepRunning()) ConvShortGroups(isa, geometry, packed.get(), data, parallel);
   } else {
     PackConvWeights(isa, geometry, native, packed.get());
-    for (auto _ : state) Conv(isa, geometry, packed.get(), data, parallel);
+    while (state.KeepRunning()) Conv(isa, geometry, packed.get(), data, parallel);
   }
   const auto flops =
       2.0 * static_cast<double>(geometry.out_pixels() * geometry.out_channels * filter);

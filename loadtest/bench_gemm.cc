@@ -34,7 +34,7 @@ __attribute__((target("avx512f"))) void MultiplyAdds512(int64_t rounds) {
 
 void BM_Peak512(benchmark::State& state) {
   if (DetectIsa() < Isa::kAvx512) return state.SkipWithError("no AVX-512");
-  for (auto _ : state) MultiplyAdds512(10000);
+  while (state.KeepRunning()) MultiplyAdds512(10000);
   Report(state, 10000.0 * 16 * 16 * 2);
 }
 BENCHMARK(BM_Peak512);
@@ -64,7 +64,7 @@ void BM_Gemm(benchmark::State& state) {
                              {EpilogueOp::kRelu, OperandKind::kNone, 0, 0}};
   const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
   const GemmProblem problem{m, n, k, a.get(), k, c.get(), n, &epilogue, operands};
-  for (auto _ : state) Gemm(isa, problem, packed.get(), parallel);
+  while (state.KeepRunning()) Gemm(isa, problem, packed.get(), parallel);
   Report(state, 2.0 * static_cast<double>(m * n * k));
   state.SetLabel(std::string(IsaName(isa)));
 }
@@ -109,7 +109,7 @@ void BM_RowMean(benchmark::State& state) {
   const auto operands = [&](int64_t item) -> ReducedGemm::Operands {
     return {a.get() + item * m * k, packed.get()};
   };
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     if (fused) {
       ReduceGemm(isa, product, operands, scratch.get(), parallel);
     } else {
@@ -145,7 +145,7 @@ void BM_Prologue(benchmark::State& state) {
   prologue.stages = {{kernel, -1, false}};
   GemmProblem problem{m, n, k, fused ? a.get() : made.get(), k, c.get(), n};
   if (fused) problem.prologue = &prologue;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     if (!fused) ApplyPrologue(prologue, {a.get(), 0, m * k}, made.get());
     Gemm(isa, problem, packed.get(), parallel);
   }

@@ -43,6 +43,18 @@ std::optional<std::string> PortsDecline(const graph::Graph& graph) {
   return std::nullopt;
 }
 
+// The number of items: the first extent of the first input that leaves it open.
+std::optional<graph::Dim> ItemsOf(const graph::Graph& graph) {
+  for (const graph::ValueId id : graph.inputs()) {
+    const graph::Value& value = graph.value(id);
+    const std::optional<graph::Dim> first = FirstDim(value);
+    if (value.constant == nullptr && first && first->is_symbol() && first->coefficient() == 1) {
+      return first;
+    }
+  }
+  return std::nullopt;
+}
+
 // Walks the graph in order. A value carries the batch on an axis, or is computed from the number of
 // items, or is the same for every request.
 class Walk {
@@ -52,8 +64,48 @@ class Walk {
         items_(items),
         axes_(static_cast<size_t>(graph.value_limit())),
         rounds_(axes_.size(), 1),
-        counts_(axes_.size()) {}
+        counts_(axes_.size()),
+        mixed_(axes_.size()) {}
 
+  // An input carries the items on its first axis or has nothing to do with them; the reason why
+  // neither is so, or nothing.
+  std::optional<std::string> VisitInput(graph::ValueId id) {
+    const graph::Value& value = graph_.value(id);
+    const std::optional<graph::Dim> first = FirstDim(value);
+    std::optional<std::string> reason;
+    if (first && first->SameAs(items_)) {
+      reason = Carry(id, 0);
+    } else if (!value.type.dims || std::ranges::any_of(*value.type.dims, [this](const auto& dim) {
+                 return dim.is_unknown() || OfItems(dim);
+               })) {
+      reason = fmt::format("the extents of '{}' may depend on the number of items", value.name);
+    }
+    if (reason) mixed_[static_cast<size_t>(id)] = true;
+    return reason;
+  }
+
+  // The reason why the batch ends at this node, or nothing; nothing as well where it ended before.
+  std::optional<std::string> Visit(const graph::Node& node) {
+    const bool mixed = std::ranges::any_of(node.inputs, [this](graph::ValueId id) {
+      return id != graph::kNoValue && mixed_[static_cast<size_t>(id)];
+    });
+    std::optional<std::string> reason;
+    if (!mixed) reason = VisitCarried(node);
+    if (!mixed && !reason) return std::nullopt;
+    for (const graph::ValueId id : node.outputs) {
+      if (id != graph::kNoValue) mixed_[static_cast<size_t>(id)] = true;
+    }
+    return reason;
+  }
+
+  BatchRole RoleOf(graph::ValueId id) const {
+    const auto v = static_cast<size_t>(id);
+    if (mixed_[v]) return BatchRole::kMixed;
+    if (!axes_[v]) return BatchRole::kShared;
+    return axes_[v] == 0 && rounds_[v] == 1 ? BatchRole::kRows : BatchRole::kInside;
+  }
+
+ private:
   // The reason why the batch ends at this value, or nothing.
   std::optional<std::string> Carry(graph::ValueId id, std::optional<int> axis, int64_t rounds = 1) {
     axes_[static_cast<size_t>(id)] = axis;
@@ -69,8 +121,8 @@ class Walk {
     return std::nullopt;
   }
 
-  // The reason why the batch ends at this node, or nothing.
-  std::optional<std::string> Visit(const graph::Node& node) {
+  // Visits a node none of whose inputs is mixed.
+  std::optional<std::string> VisitCarried(const graph::Node& node) {
     const ops::Operator& op = ops::OpOf(node);
     const Inputs inputs = InputsOf(node);
     if (op.traits().reads_shapes_only || (!inputs.batched && inputs.counted)) {
@@ -88,15 +140,12 @@ class Walk {
     if (answer.declined) return answer.declined;
     for (size_t port = 0; port < node.outputs.size(); ++port) {
       if (node.outputs[port] == graph::kNoValue) continue;
-      const auto reason = Carry(node.outputs[port], answer.outputs[port], answer.rounds);
+      auto reason = Carry(node.outputs[port], answer.outputs[port], answer.rounds);
       if (reason) return reason;
     }
     return std::nullopt;
   }
 
-  std::vector<std::optional<int>>& axes() { return axes_; }
-
- private:
   struct Inputs {
     std::optional<graph::ValueId> batched;    // the first one that carries the batch
     std::optional<graph::ValueId> different;  // one that carries it in another way
@@ -218,6 +267,7 @@ class Walk {
   std::vector<std::optional<int>> axes_;
   std::vector<int64_t> rounds_;  // as ops::BatchQuery::rounds, of values with an axis
   std::vector<bool> counts_;
+  std::vector<bool> mixed_;
   // Of what is computed with extents, the number of items among them.
   absl::flat_hash_map<graph::ValueId, ops::ValueFacts> known_;
 };
@@ -226,30 +276,36 @@ class Walk {
 
 BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
   BatchAnalysis analysis;
-  analysis.axes.resize(static_cast<size_t>(graph.value_limit()));
-  if (std::optional<std::string> reason = PortsDecline(graph)) {
-    analysis.reason = *std::move(reason);
-    return analysis;
-  }
-  const graph::Dim items = *FirstDim(graph.value(graph.outputs().front()));
-  if (IsOne(items)) {
+  analysis.roles.resize(static_cast<size_t>(graph.value_limit()));
+  std::optional<std::string> reason = PortsDecline(graph);
+  if (!reason && IsOne(*FirstDim(graph.value(graph.outputs().front())))) {
     analysis.fixed_at_one = true;
     analysis.reason = "the model fixes its batch at 1";
+    for (const std::vector<graph::ValueId>* ports : {&graph.inputs(), &graph.outputs()}) {
+      for (const graph::ValueId id : *ports) {
+        analysis.roles[static_cast<size_t>(id)] = BatchRole::kRows;
+      }
+    }
     return analysis;
   }
-  Walk walk(graph, items);
-  std::optional<std::string> reason;
-  for (const graph::ValueId id : graph.inputs()) {
-    if (!reason && graph.value(id).constant == nullptr) reason = walk.Carry(id, 0);
+  const std::optional<graph::Dim> items = ItemsOf(graph);
+  if (items) {
+    Walk walk(graph, *items);
+    for (const graph::ValueId id : graph.inputs()) {
+      if (graph.value(id).constant != nullptr) continue;
+      std::optional<std::string> ends = walk.VisitInput(id);
+      if (!reason) reason = std::move(ends);
+    }
+    for (const graph::NodeId id : graph.order()) {
+      const std::optional<std::string> ends = walk.Visit(graph.node(id));
+      if (!reason && ends) reason = fmt::format("{}: {}", graph::Describe(graph, id), *ends);
+    }
+    for (size_t value = 0; value < analysis.roles.size(); ++value) {
+      analysis.roles[value] = walk.RoleOf(static_cast<graph::ValueId>(value));
+    }
   }
-  for (const graph::NodeId id : graph.order()) {
-    if (reason) break;
-    reason = walk.Visit(graph.node(id));
-    if (reason) reason = fmt::format("{}: {}", graph::Describe(graph, id), *reason);
-  }
-  analysis.axes = std::move(walk.axes());
   for (const graph::ValueId id : graph.outputs()) {
-    if (!reason && analysis.axes[static_cast<size_t>(id)] != 0) {
+    if (!reason && analysis.roles[static_cast<size_t>(id)] != BatchRole::kRows) {
       reason = fmt::format("output '{}' does not carry the batch on its first axis",
                            graph.value(id).name);
     }

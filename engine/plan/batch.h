@@ -1,8 +1,8 @@
-// Which axis of each value carries the batch, and whether items of different requests may share a
+// How each value holds the items of a batch, and whether items of different requests may share a
 // run.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,14 +10,21 @@
 
 namespace tandem::plan {
 
+// How a value holds the items of a batch.
+enum class BatchRole : uint8_t {
+  kShared,  // not at all: it is the same for all of them, or follows from shapes
+  kRows,    // each as rows of its own of the first axis, in their order
+  kInside,  // each as its own part of another axis, or in several pieces of the first
+  kMixed,   // what is computed from an item depends on others
+};
+
 struct BatchAnalysis {
   // Every input and output has the batch as axis 0 and no operator on the way mixes items.
   bool joinable = false;
   std::string reason;  // why not
   // Every input and output has extent 1 on axis 0: a batch is as many runs.
   bool fixed_at_one = false;
-  // By value of the graph: the batch axis, or nothing for what all items share.
-  std::vector<std::optional<int>> axes;
+  std::vector<BatchRole> roles;  // by value of the graph
 };
 
 // `graph` must be resolved and inferred.

@@ -13,6 +13,7 @@
 #include "engine/ops/evaluate.h"
 #include "engine/ops/registry.h"
 #include "engine/plan/bind.h"
+#include "engine/plan/cut.h"
 #include "engine/plan/layouts.h"
 #include "engine/plan/plan.h"
 
@@ -58,6 +59,13 @@ class Builder {
     return std::move(plan_);
   }
 
+  // Of the values of the plan that was built.
+  void AddRoles(const BatchAnalysis& batch, Plan& plan) const {
+    for (const auto& [key, index] : index_) {
+      plan.values[static_cast<size_t>(index)].role = batch.roles[static_cast<size_t>(key.id)];
+    }
+  }
+
  private:
   // The rank matters for channels-last constants only, which are padded to it; 0 for all else.
   struct Key {
@@ -91,7 +99,7 @@ class Builder {
   void AddInput(graph::ValueId id) {
     const graph::Value& value = graph_.value(id);
     if (value.constant != nullptr) return;  // a default that no request replaces in this plan
-    plan_->inputs.push_back(AddValue(id, Layout::kNative));
+    plan_->whole.inputs.push_back(AddValue(id, Layout::kNative));
     plan_->input_names.push_back(value.name);
   }
 
@@ -254,9 +262,7 @@ class Builder {
   }
 
   void AddView(Task task) {
-    const ValueIndex source = task.inputs[0];
-    const ValueIndex root = At(source).view_of == kOmitted ? source : At(source).view_of;
-    At(task.outputs[0]).view_of = root;
+    At(task.outputs[0]).view_of = task.inputs[0];
     task.kernel = "view";
     task.packed.assign(task.inputs.size(), false);
     Push(std::move(task));
@@ -281,7 +287,7 @@ class Builder {
     task.packed = context.packed();
     for (const ops::PackRef& pack : context.packs()) AddPack(pack);
     task.seconds = EstimateSeconds(task, request);
-    for (const auto& body : task.bodies) task.seconds += body->item_seconds;
+    for (const auto& body : task.bodies) task.seconds += body->whole.seconds;
     Push(std::move(task));
     return absl::OkStatus();
   }
@@ -308,7 +314,7 @@ class Builder {
     const graph::ValueId id = graph_.outputs()[i];
     ASSIGN_OR_RETURN(const ValueIndex index, ValueIn(id, Layout::kNative, 0));
     At(index).is_output = true;
-    plan_->outputs.push_back(index);
+    plan_->whole.outputs.push_back(index);
     plan_->output_names.push_back(graph_.output_names()[i]);
     return absl::OkStatus();
   }
@@ -352,9 +358,10 @@ class Builder {
 
   void AddSchedule() {
     std::vector<TaskNode> nodes(plan_->tasks.size());
+    plan_->whole.runs.assign(nodes.size(), true);
     for (size_t t = 0; t < nodes.size(); ++t) {
       nodes[t].seconds = plan_->tasks[t].seconds;
-      plan_->item_seconds += plan_->tasks[t].seconds;
+      plan_->whole.seconds += plan_->tasks[t].seconds;
       for (const ValueIndex input : plan_->tasks[t].inputs) {
         if (input != kOmitted && At(input).def >= 0) {
           nodes[t].predecessors.push_back(At(input).def);
@@ -391,8 +398,11 @@ class Builder {
 
 StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Builder(graph, options, constants, packs).Build());
+  Builder builder(graph, options, constants, packs);
+  ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, builder.Build());
   plan->batch = AnalyzeBatch(graph);
+  builder.AddRoles(plan->batch, *plan);
+  if (!plan->batch.joinable && !plan->batch.fixed_at_one) plan->cut = FindCut(*plan);
   return plan;
 }
 

@@ -1,5 +1,6 @@
 // A plan as a report, and a report as text.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -155,8 +156,8 @@ TaskReport ReportTask(const Task& task) {
 
 PlanReport Report(const Plan& plan) {
   PlanReport report;
-  report.inputs.assign(plan.inputs.begin(), plan.inputs.end());
-  report.outputs.assign(plan.outputs.begin(), plan.outputs.end());
+  report.inputs.assign(plan.whole.inputs.begin(), plan.whole.inputs.end());
+  report.outputs.assign(plan.whole.outputs.begin(), plan.whole.outputs.end());
   for (const PlanValue& value : plan.values) report.values.push_back(ReportValue(value));
   for (const Task& task : plan.tasks) report.tasks.push_back(ReportTask(task));
   for (const Block& block : plan.schedule.blocks) {
@@ -174,6 +175,11 @@ PlanReport Report(const Plan& plan) {
   report.folded_bytes = plan.optimized.folded.made_bytes;
   report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
   if (!report.joinable) report.not_joinable_reason = plan.batch.reason;
+  if (plan.cut) {
+    report.merged.assign(plan.cut->front.outputs.begin(), plan.cut->front.outputs.end());
+    for (size_t t = 0; t < plan.tasks.size(); ++t)
+      report.tasks[t].in_parts = plan.cut->front.runs[t];
+  }
   report.constant_bytes = plan.constant_bytes;
   report.pack_bytes = plan.pack_bytes;
   return report;
@@ -269,6 +275,19 @@ std::string StepsText(const PlanReport& report) {
   return text;
 }
 
+// How far a batch runs in parts.
+std::string CutText(const PlanReport& report) {
+  const auto in_parts = std::ranges::count_if(report.tasks, &TaskReport::in_parts);
+  std::vector<std::string> merged;
+  for (const int value : report.merged) {
+    merged.push_back(fmt::format("'{}'", report.values[static_cast<size_t>(value)].name));
+  }
+  std::string text = fmt::format("a batch runs {} of {} tasks in parts, up to {}", in_parts,
+                                 report.tasks.size(), fmt::join(merged, ", "));
+  if (report.parts > 1) text += fmt::format("; here in {}", report.parts);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string KernelText(const TaskReport& task) {
@@ -283,10 +302,12 @@ std::string ToText(const PlanReport& report) {
   text += fmt::format("weights {} bytes, {} packs of {} bytes", report.constant_bytes,
                       report.packs.size(), report.pack_bytes);
   if (report.arena_bytes) text += fmt::format(", arena {} bytes", *report.arena_bytes);
-  text += report.parts == 1 ? "\n" : fmt::format(" for each of {} parts\n", report.parts);
+  const bool apart = report.parts > 1 && report.merged.empty();
+  text += apart ? fmt::format(" for each of {} parts\n", report.parts) : "\n";
   text += fmt::format("folded {} nodes into {} bytes\n", report.folded_nodes, report.folded_bytes);
   text += report.joinable ? "requests join along axis 0\n"
                           : fmt::format("requests do not join: {}\n", report.not_joinable_reason);
+  if (!report.merged.empty()) text += CutText(report);
   text += StepsText(report);
   for (const PackReport& pack : report.packs) {
     text += fmt::format("pack {}: {} bytes\n", pack.name, pack.bytes);

@@ -32,8 +32,9 @@ struct PlanValue {
   std::optional<Hash128> content;  // of a constant, even when only packs are read
   TaskIndex def = -1;              // -1: an input or a constant
   std::vector<TaskIndex> readers;
-  ValueIndex view_of = kOmitted;  // same memory as that value, which is no view itself
+  ValueIndex view_of = kOmitted;  // same memory as that value
   bool is_output = false;
+  BatchRole role = BatchRole::kShared;
 };
 
 struct Plan;
@@ -51,16 +52,32 @@ struct Task {
   double seconds = 0;                               // estimated for one item
 };
 
+// Tasks that run in one go, from inputs that the caller binds to outputs that the caller gets.
+struct Stage {
+  std::vector<bool> runs;  // by task
+  std::vector<ValueIndex> inputs;
+  std::vector<ValueIndex> outputs;
+  double seconds = 0;  // estimated for one item on one thread
+};
+
+// A plan whose batch cannot be cut from end to end, cut as far as it can: what `front` computes
+// from an item depends on no other one, so it may run part by part; its outputs hold the items as
+// rows, and `rest` reads all of them after the inputs of the plan. Tasks that only compute with
+// shapes may belong to both.
+struct Cut {
+  Stage front;
+  Stage rest;
+};
+
 struct Plan {
   std::vector<PlanValue> values;
   std::vector<Task> tasks;  // every value is defined before it is read
-  std::vector<ValueIndex> inputs;
-  std::vector<ValueIndex> outputs;
+  Stage whole;
+  std::optional<Cut> cut;  // where the batch ends on the way and something comes before
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   Schedule schedule;
   BatchAnalysis batch;
-  double item_seconds = 0;  // estimated for one item on one thread
   optimizer::OptimizeReport optimized;
   std::vector<Decline> declines;    // of the file and the schedule, with those of bodies
   std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once

@@ -14,8 +14,10 @@ constexpr int64_t kMaxKnownElements = 65536;
 
 class ShapePlanner {
  public:
-  ShapePlanner(const Plan& plan, Isa isa, const Parallel& parallel)
-      : plan_(plan), isa_(isa), parallel_(parallel) {
+  ShapePlanner(const Plan& plan, const Stage& stage, Isa isa, const Parallel& parallel)
+      : plan_(plan), stage_(stage), isa_(isa), parallel_(parallel), is_input_(plan.values.size()) {
+    result_->stage = &stage;
+    for (const ValueIndex input : stage.inputs) is_input_[static_cast<size_t>(input)] = true;
     result_->values.resize(plan.values.size());
     result_->known.resize(plan.values.size());
     result_->tasks.resize(plan.tasks.size());
@@ -33,6 +35,7 @@ class ShapePlanner {
   StatusOr<std::shared_ptr<const ShapePlan>> Run(std::span<const Shape> inputs) {
     StartFacts(inputs);
     for (size_t task = 0; task < plan_.tasks.size(); ++task) {
+      if (!Infers(static_cast<TaskIndex>(task))) continue;
       const Status inferred = InferTask(static_cast<TaskIndex>(task));
       if (!inferred.ok()) return Annotate(inferred, plan_.tasks[task].name);
     }
@@ -61,6 +64,13 @@ class ShapePlanner {
   }
   ops::ValueFacts& FactsAt(ValueIndex value) { return facts_[static_cast<size_t>(value)]; }
 
+  bool Runs(TaskIndex task) const { return stage_.runs[static_cast<size_t>(task)]; }
+
+  // A stage that reads what another one leaves needs the shapes from the beginning on.
+  bool Infers(TaskIndex task) const {
+    return Runs(task) || stage_.inputs.size() > plan_.whole.inputs.size();
+  }
+
   void StartFacts(std::span<const Shape> inputs) {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const PlanValue& value = plan_.values[v];
@@ -73,7 +83,7 @@ class ShapePlanner {
       }
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      FactsAt(plan_.inputs[i]).dims = graph::ToDims(inputs[i]);
+      FactsAt(plan_.whole.inputs[i]).dims = graph::ToDims(inputs[i]);
     }
   }
 
@@ -117,6 +127,10 @@ class ShapePlanner {
     return absl::OkStatus();
   }
 
+  bool LiesInDynamic(const PlanValue& value) {
+    return value.view_of != kOmitted && At(value.view_of).storage == Storage::kDynamic;
+  }
+
   void AssignStorage(ValueIndex index) {
     const PlanValue& value = ValueAt(index);
     ValuePlace& place = At(index);
@@ -125,14 +139,14 @@ class ShapePlanner {
     if (shape) place.shape = *shape;
     if (value.constant != nullptr) {
       place.storage = Storage::kConstant;
-    } else if (std::ranges::find(plan_.inputs, index) != plan_.inputs.end()) {
+    } else if (is_input_[static_cast<size_t>(index)]) {
       place.storage = Storage::kInput;
-    } else if (value.def < 0) {
+    } else if (value.def < 0 || !Runs(value.def)) {
       place.storage = Storage::kUnused;
     } else if (facts.value && value.layout == Layout::kNative) {
       place.storage = Storage::kKnown;
       result_->known[static_cast<size_t>(index)] = *facts.value;
-    } else if (!shape) {
+    } else if (!shape || LiesInDynamic(value)) {
       place.storage = Storage::kDynamic;
     } else if (value.view_of != kOmitted && At(value.view_of).storage != Storage::kUnused) {
       place.storage = Storage::kView;
@@ -155,10 +169,10 @@ class ShapePlanner {
     }
   }
 
-  // A value computed for a graph output is written straight into the output's buffer.
+  // A value computed for an output of the stage is written straight into the output's buffer.
   void AssignOutputs() {
-    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-      const ValueIndex value = plan_.outputs[i];
+    for (size_t i = 0; i < stage_.outputs.size(); ++i) {
+      const ValueIndex value = stage_.outputs[i];
       if (At(value).storage == Storage::kDynamic) continue;
       ValuePlace& root = At(Root(value));
       if (root.storage == Storage::kArena) {
@@ -185,10 +199,12 @@ class ShapePlanner {
       if (At(static_cast<ValueIndex>(v)).storage == Storage::kDynamic) continue;
       group_readers[static_cast<size_t>(Root(static_cast<ValueIndex>(v)))] +=
           static_cast<int>(std::ranges::count_if(plan_.values[v].readers, [this](TaskIndex reader) {
-            return plan_.tasks[static_cast<size_t>(reader)].step != nullptr;
+            return Runs(reader) && plan_.tasks[static_cast<size_t>(reader)].step != nullptr;
           }));
     }
-    for (const Task& task : plan_.tasks) {
+    for (size_t t = 0; t < plan_.tasks.size(); ++t) {
+      const Task& task = plan_.tasks[t];
+      if (!Runs(static_cast<TaskIndex>(t))) continue;
       if (task.step == nullptr || task.inputs.empty() || task.inputs[0] == kOmitted) continue;
       if (!ops::OpOf(task.node).traits().in_place || DynamicTask(task)) continue;
       const ValueIndex output = task.outputs[0];
@@ -218,7 +234,7 @@ class ShapePlanner {
     const bool known = std::ranges::all_of(task.outputs, [this](ValueIndex value) {
       return value == kOmitted || At(value).storage == Storage::kKnown;
     });
-    if (known) {
+    if (known || !Runs(index)) {
       place.mode = TaskMode::kSkip;
     } else if (DynamicTask(task)) {
       place.mode = TaskMode::kDynamic;
@@ -341,7 +357,9 @@ class ShapePlanner {
     };
     for (const ValueIndex member : Members(root)) {
       include(ValueAt(member).def);
-      for (const TaskIndex reader : ValueAt(member).readers) include(reader);
+      for (const TaskIndex reader : ValueAt(member).readers) {
+        if (Runs(reader)) include(reader);
+      }
     }
     requests_[static_cast<size_t>(where.block)].push_back(
         {.value = root, .lifetime = {ByteSize(root), begin, end}});
@@ -363,8 +381,10 @@ class ShapePlanner {
   }
 
   const Plan& plan_;
+  const Stage& stage_;
   const Isa isa_;
   const Parallel& parallel_;
+  std::vector<bool> is_input_;  // by plan value
   std::shared_ptr<ShapePlan> result_ = std::make_shared<ShapePlan>();
   std::vector<ops::ValueFacts> facts_;
   absl::flat_hash_map<TaskIndex, Place> places_;
@@ -374,12 +394,12 @@ class ShapePlanner {
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
-                                                          std::span<const Shape> inputs, Isa isa,
+StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const StageShapes& shapes, Isa isa,
                                                           const Parallel& parallel) {
-  CHECK(inputs.size() == plan.inputs.size(), "{} shapes for {} inputs", inputs.size(),
-        plan.inputs.size());
-  return ShapePlanner(plan, isa, parallel).Run(inputs);
+  const std::vector<ValueIndex>& inputs = shapes.plan.whole.inputs;
+  CHECK(shapes.inputs.size() == inputs.size(), "{} shapes for {} inputs", shapes.inputs.size(),
+        inputs.size());
+  return ShapePlanner(shapes.plan, shapes.stage, isa, parallel).Run(shapes.inputs);
 }
 
 }  // namespace tandem::plan

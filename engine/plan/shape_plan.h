@@ -19,11 +19,11 @@ enum class Storage : uint8_t {
   kConstant,  // the plan's constant
   kKnown,     // computed with the shape plan
   kArena,     // at `offset` of the run's arena
-  kOutput,    // the buffer of graph output `output`
+  kOutput,    // the buffer of the stage's output `output`
   kView,      // that of PlanValue::view_of
   kShared,    // that of `in_place_of`, whose last reader defines this value
   kDynamic,   // its size depends on data: allocated while running
-  kUnused,    // packed, or computed beforehand and not read
+  kUnused,    // packed, or computed beforehand and not read, or of another stage
 };
 
 struct ValuePlace {
@@ -36,7 +36,7 @@ struct ValuePlace {
 
 enum class TaskMode : uint8_t {
   kRun,      // all shapes known
-  kSkip,     // a view, or known beforehand
+  kSkip,     // a view, or known beforehand, or of another stage
   kDynamic,  // shapes of inputs or outputs appear while running
 };
 
@@ -47,16 +47,23 @@ struct TaskPlace {
 };
 
 struct ShapePlan {
+  const Stage* stage = nullptr;     // of the plan
   std::vector<ValuePlace> values;   // by plan value
   std::vector<Tensor> known;        // by plan value; valid where storage is kKnown
   std::vector<TaskPlace> tasks;     // by task
-  std::vector<int> copied_outputs;  // graph outputs whose value lies elsewhere: copied at the end
+  std::vector<int> copied_outputs;  // of the stage, whose value lies elsewhere: copied at the end
   size_t arena_bytes = 0;
 };
 
+// What is to run, and on what.
+struct StageShapes {
+  const Plan& plan;
+  const Stage& stage;             // of the plan
+  std::span<const Shape> inputs;  // of the plan; a stage that reads more has their shapes inferred
+};
+
 // InvalidArgument when the shapes do not fit the model (an operator says why, with its node).
-StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
-                                                          std::span<const Shape> inputs, Isa isa,
+StatusOr<std::shared_ptr<const ShapePlan>> BuildShapePlan(const StageShapes& shapes, Isa isa,
                                                           const Parallel& parallel);
 
 // With the numbers of these shapes.

@@ -15,7 +15,7 @@ RunValues::RunValues(const plan::Plan& plan, const plan::ShapePlan& shape_plan,
       arena_(arena),
       budget_(budget),
       views_(plan.values.size()),
-      outputs_(plan.outputs.size()),
+      outputs_(shape_plan.stage->outputs.size()),
       dynamic_(plan.values.size()) {
   for (size_t v = 0; v < views_.size(); ++v) {
     const plan::ValuePlace& place = shape_plan.values[v];
@@ -43,7 +43,7 @@ void RunValues::SetMemory(ValueIndex value, const void* data) {
 }
 
 void RunValues::BindInput(size_t i, const TensorView& view) {
-  SetMemory(plan_.inputs[i], view.raw());
+  SetMemory(shape_plan_.stage->inputs[i], view.raw());
 }
 
 void RunValues::BindOutput(size_t i, const MutableTensorView& view) {
@@ -116,15 +116,16 @@ void RunValues::TakeDynamic(ValueIndex value, const Tensor& tensor) {
 Status RunValues::CopyOutputs() {
   for (const int output : shape_plan_.copied_outputs) {
     const auto i = static_cast<size_t>(output);
-    const TensorView& from = At(plan_.outputs[i]);
+    const TensorView& from = At(shape_plan_.stage->outputs[i]);
     const MutableTensorView& to = outputs_[i];
+    if (to.raw() == from.raw()) continue;  // what it is a view of was bound to the same memory
     if (from.dtype() == DType::kString) {
       std::ranges::copy(from.span<std::string>(), to.mutable_data<std::string>());
     } else if (from.byte_size() > 0) {
       std::memcpy(to.mutable_raw(), from.raw(), from.byte_size());
     }
   }
-  for (const ValueIndex output : plan_.outputs) {
+  for (const ValueIndex output : shape_plan_.stage->outputs) {
     const auto v = static_cast<size_t>(output);
     if (shape_plan_.values[v].storage != Storage::kDynamic) continue;
     if (dynamic_[v].owner() != nullptr) continue;

@@ -19,10 +19,10 @@ TensorView RowsOf(const TensorView& view, int64_t begin, int64_t count) {
   return {view.dtype(), std::move(shape), data + DTypeBytes(view.dtype(), begin * row)};
 }
 
-std::vector<TensorView> FirstRows(std::span<const TensorView> inputs, int64_t count) {
-  std::vector<TensorView> rows;
-  for (const TensorView& input : inputs) rows.push_back(RowsOf(input, 0, count));
-  return rows;
+bool HasDynamicOutput(const plan::ShapePlan& shape_plan) {
+  return std::ranges::any_of(shape_plan.stage->outputs, [&](plan::ValueIndex output) {
+    return shape_plan.values[static_cast<size_t>(output)].storage == plan::Storage::kDynamic;
+  });
 }
 
 void AddRuns(const TaskRuns& of_part, TaskRuns& sum) {
@@ -108,18 +108,19 @@ Session::Session(const plan::Plan& plan, const SessionOptions& options, const Pa
 StatusOr<std::vector<Tensor>> Session::RunBody(Call call, MemoryBudget budget,
                                                const std::function<bool()>& stopped) const {
   const Session& body = *bodies_.at(call.task)[static_cast<size_t>(call.body)];
-  ASSIGN_OR_RETURN(SessionResult result, body.RunWhole(call.inputs, std::move(call.memory),
-                                                       {budget, RunControl{stopped}}));
+  ASSIGN_OR_RETURN(SessionResult result,
+                   body.RunStage(body.plan_.whole, call.inputs, std::move(call.memory),
+                                 {budget, RunControl{stopped}}));
   return std::move(result.outputs);
 }
 
 StatusOr<std::shared_ptr<const plan::ShapePlan>> Session::ShapePlanFor(
-    std::span<const TensorView> inputs) const {
-  ShapePlanCache::Key key;
-  for (const TensorView& input : inputs) key.push_back(input.shape());
+    const plan::Stage& stage, std::span<const TensorView> inputs) const {
+  ShapePlanCache::Key key{&stage, {}};
+  for (const TensorView& input : inputs) key.second.push_back(input.shape());
   if (std::shared_ptr<const plan::ShapePlan> known = shape_plans_.Find(key)) return known;
   ASSIGN_OR_RETURN(std::shared_ptr<const plan::ShapePlan> made,
-                   plan::BuildShapePlan(plan_, key, options_.isa, parallel_));
+                   plan::BuildShapePlan({plan_, stage, key.second}, options_.isa, parallel_));
   shape_plans_.Insert(key, made);
   return made;
 }
@@ -129,57 +130,81 @@ StatusOr<SessionResult> Session::Run(std::span<const TensorView> inputs,
   const int64_t part = control.observe ? 0 : PartItems(inputs);
   if (part > 0) return RunParts(inputs, part, control);
   MemoryBudget budget(options_.max_run_bytes);
-  return RunWhole(inputs, {}, {budget, control});
+  return RunStage(plan_.whole, inputs, {}, {budget, control});
 }
 
 StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
   const int64_t part = PartItems(inputs);
   if (part > 0) {
-    ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(FirstRows(inputs, part)));
-    const int64_t count = (inputs[0].shape()[0] + part - 1) / part;
-    if (!HasDynamicOutput(*shape_plan)) return Parts{std::move(shape_plan), count};
+    ASSIGN_OR_RETURN(auto of_part, ShapePlanFor(PartStage(), ItemsOf(inputs, 0, part)));
+    const int64_t count = (Items(inputs) + part - 1) / part;
+    if (!HasDynamicOutput(*of_part)) {
+      const size_t bytes = of_part->arena_bytes;
+      if (!plan_.cut) return Parts{std::move(of_part), count, bytes};
+      ASSIGN_OR_RETURN(auto whole, ShapePlanFor(plan_.whole, inputs));
+      ASSIGN_OR_RETURN(auto rest, ShapePlanFor(plan_.cut->rest, inputs));
+      const int64_t arenas = std::min<int64_t>(count, parallel_.threads());
+      return Parts{std::move(whole), count,
+                   static_cast<size_t>(arenas) * bytes + rest->arena_bytes};
+    }
   }
-  ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(inputs));
-  return Parts{std::move(shape_plan), 1};
+  ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(plan_.whole, inputs));
+  const size_t bytes = shape_plan->arena_bytes;
+  return Parts{std::move(shape_plan), 1, bytes};
+}
+
+// The inputs of `count` items from item `begin` on; what all items share is whole.
+Session::Views Session::ItemsOf(std::span<const TensorView> inputs, int64_t begin,
+                                int64_t count) const {
+  Views items;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto v = static_cast<size_t>(plan_.whole.inputs[i]);
+    const bool rows = plan_.values[v].role == plan::BatchRole::kRows;
+    items.push_back(rows ? RowsOf(inputs[i], begin, count) : inputs[i]);
+  }
+  return items;
+}
+
+// Of the batch; 1 where there is none.
+int64_t Session::Items(std::span<const TensorView> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto v = static_cast<size_t>(plan_.whole.inputs[i]);
+    if (plan_.values[v].role == plan::BatchRole::kRows) return inputs[i].shape()[0];
+  }
+  return 1;
 }
 
 // Items of the largest part when a batch is cut for the threads there are, or because the model
 // fixes its batch at 1; 0 when it runs whole.
 int64_t Session::PartItems(std::span<const TensorView> inputs) const {
   const bool fixed_at_one = plan_.batch.fixed_at_one;
-  if ((!plan_.batch.joinable && !fixed_at_one) || inputs.empty()) return 0;
-  const int64_t items = inputs[0].shape()[0];
+  if (!plan_.batch.joinable && !fixed_at_one && !plan_.cut) return 0;
+  const int64_t items = Items(inputs);
   const int64_t threads = parallel_.threads();
   const int64_t part = fixed_at_one ? 1 : (items + threads - 1) / threads;
   const bool worth =
-      fixed_at_one || plan_.item_seconds * static_cast<double>(part) >= kMinPartSeconds;
+      fixed_at_one || PartStage().seconds * static_cast<double>(part) >= kMinPartSeconds;
   return part == items || !worth ? 0 : part;
-}
-
-bool Session::HasDynamicOutput(const plan::ShapePlan& shape_plan) const {
-  return std::ranges::any_of(plan_.outputs, [&](plan::ValueIndex output) {
-    return shape_plan.values[static_cast<size_t>(output)].storage == plan::Storage::kDynamic;
-  });
 }
 
 Status Session::TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts,
                           MemoryBudget& budget) const {
   size_t output_bytes = 0;
-  for (const plan::ValueIndex output : plan_.outputs) {
+  for (const plan::ValueIndex output : shape_plan.stage->outputs) {
     const auto v = static_cast<size_t>(output);
     if (shape_plan.values[v].storage == plan::Storage::kDynamic) continue;
     output_bytes += DTypeBytes(plan_.values[v].dtype, shape_plan.values[v].shape.elements());
   }
   const int64_t arenas = std::min<int64_t>(parts, parallel_.threads());
-  const Status taken = budget.Take(static_cast<size_t>(arenas) * shape_plan.arena_bytes +
-                                   static_cast<size_t>(parts) * output_bytes);
+  Status taken = budget.Take(static_cast<size_t>(arenas) * shape_plan.arena_bytes +
+                             static_cast<size_t>(parts) * output_bytes);
   if (taken.ok()) return taken;
   const std::string piece = LargestPiece(plan_, shape_plan);
   return piece.empty() ? taken : Annotate(taken, piece);
 }
 
-// Runs the plan once. An output that is no tensor yet becomes what the run computes: its size
-// depends on data.
+// Runs the tasks of a stage once. An output that is no tensor yet becomes what the run computes:
+// its size depends on data.
 StatusOr<TaskRuns> Session::RunPlan(const plan::ShapePlan& shape_plan,
                                     std::span<const TensorView> inputs, std::span<Tensor> outputs,
                                     const RunState& state) const {
@@ -193,63 +218,92 @@ StatusOr<TaskRuns> Session::RunPlan(const plan::ShapePlan& shape_plan,
   const RunScope scope{parallel_, state.control.stopped, *this, state.control.observe};
   RETURN_IF_ERROR(TensorEnv(values, scope).Run());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].valid()) outputs[i] = values.dynamic(plan_.outputs[i]);
+    if (!outputs[i].valid()) outputs[i] = values.dynamic(shape_plan.stage->outputs[i]);
   }
   return values.TakeTaskRuns();
 }
 
+StatusOr<Tensor> Session::Merged(const plan::ShapePlan& shape_plan, plan::ValueIndex value,
+                                 int64_t items, int64_t part) const {
+  const plan::PlanValue& merged = plan_.values[static_cast<size_t>(value)];
+  Shape shape = shape_plan.values[static_cast<size_t>(value)].shape;
+  CHECK(shape[0] % part == 0, "'{}' has {} rows for {} items", merged.name, shape[0], part);
+  shape[0] = shape[0] / part * items;
+  if (merged.is_output) return Tensor::Allocate(merged.dtype, shape);
+  ASSIGN_OR_RETURN(ArenaPool::Lease lease,
+                   arenas_.Take(DTypeBytes(merged.dtype, shape.elements())));
+  auto owner = std::make_shared<ArenaPool::Lease>(std::move(lease));
+  return Tensor::Share(owner, merged.dtype, shape, owner->bytes().data());
+}
+
 StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, int64_t part,
                                           const RunControl& control) const {
-  const int64_t items = inputs[0].shape()[0];
+  const int64_t items = Items(inputs);
   const int64_t parts = (items + part - 1) / part;
   const auto count = [&](int64_t i) { return std::min(part, items - i * part); };
   // At most two sizes of parts, so at most two shape plans. Only shapes matter here: a batch of no
   // items has the shape plan of a part, too.
   std::vector<std::shared_ptr<const plan::ShapePlan>> shape_plans;
-  for (const int64_t rows_of_part : {part, parts == 0 ? part : count(parts - 1)}) {
-    ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(FirstRows(inputs, rows_of_part)));
+  for (const int64_t of_part : {part, parts == 0 ? part : count(parts - 1)}) {
+    ASSIGN_OR_RETURN(shape_plans.emplace_back(),
+                     ShapePlanFor(PartStage(), ItemsOf(inputs, 0, of_part)));
   }
   MemoryBudget budget(options_.max_run_bytes);
   const RunState state{budget, control};
-  if (HasDynamicOutput(*shape_plans[0])) return RunWhole(inputs, {}, state);
+  if (HasDynamicOutput(*shape_plans[0])) return RunStage(plan_.whole, inputs, {}, state);
   RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, budget));
   SessionResult result;
-  for (const plan::ValueIndex output : plan_.outputs) {
-    const auto v = static_cast<size_t>(output);
-    Shape shape = shape_plans[0]->values[v].shape;
-    CHECK(shape[0] == part, "output '{}' has {} rows for {} items", plan_.values[v].name, shape[0],
-          part);
-    shape[0] = items;
-    ASSIGN_OR_RETURN(result.outputs.emplace_back(), Tensor::Allocate(plan_.values[v].dtype, shape));
+  for (const plan::ValueIndex output : PartStage().outputs) {
+    ASSIGN_OR_RETURN(result.outputs.emplace_back(), Merged(*shape_plans[0], output, items, part));
   }
   std::vector<StatusOr<TaskRuns>> runs(static_cast<size_t>(parts));
   parallel_.For(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Views rows;
-      for (const TensorView& input : inputs) rows.push_back(RowsOf(input, i * part, count(i)));
-      std::vector<Tensor> merged;
+      std::vector<Tensor> rows;
       for (const Tensor& output : result.outputs) {
-        merged.push_back(output.Rows(i * part, i * part + count(i)));
+        const int64_t rows_of_item = output.shape()[0] / items;
+        rows.push_back(output.Rows(i * part * rows_of_item, (i * part + count(i)) * rows_of_item));
       }
       const plan::ShapePlan& shape_plan = *shape_plans[i == parts - 1 ? 1 : 0];
-      runs[static_cast<size_t>(i)] = RunPlan(shape_plan, rows, merged, state);
+      runs[static_cast<size_t>(i)] =
+          RunPlan(shape_plan, ItemsOf(inputs, i * part, count(i)), rows, state);
     }
   });
   for (const StatusOr<TaskRuns>& of_part : runs) {
     RETURN_IF_ERROR(of_part.status());
     AddRuns(*of_part, result.task_runs);
   }
+  if (!plan_.cut) return result;
+  ASSIGN_OR_RETURN(SessionResult rest, RunRest(inputs, std::move(result.outputs), state));
+  AddRuns(rest.task_runs, result.task_runs);
+  result.outputs = std::move(rest.outputs);
   return result;
 }
 
-StatusOr<SessionResult> Session::RunWhole(std::span<const TensorView> inputs,
+StatusOr<SessionResult> Session::RunRest(std::span<const TensorView> inputs,
+                                         std::vector<Tensor> merged, const RunState& state) const {
+  const plan::Stage& rest = plan_.cut->rest;
+  Views read(inputs.begin(), inputs.end());
+  for (const Tensor& tensor : merged) read.push_back(tensor.view());
+  std::vector<Tensor> memory(rest.outputs.size());
+  for (size_t i = 0; i < rest.outputs.size(); ++i) {
+    const auto& parts = plan_.cut->front.outputs;
+    const auto found = std::ranges::find(parts, rest.outputs[i]);
+    if (found != parts.end()) memory[i] = merged[static_cast<size_t>(found - parts.begin())];
+  }
+  return RunStage(rest, read, std::move(memory), state);
+}
+
+StatusOr<SessionResult> Session::RunStage(const plan::Stage& stage,
+                                          std::span<const TensorView> inputs,
                                           std::vector<Tensor> memory, const RunState& state) const {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const plan::ShapePlan> shape_plan, ShapePlanFor(inputs));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const plan::ShapePlan> shape_plan,
+                   ShapePlanFor(stage, inputs.first(plan_.whole.inputs.size())));
   RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, state.budget));
-  memory.resize(plan_.outputs.size());
+  memory.resize(stage.outputs.size());
   SessionResult result;
-  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-    const auto v = static_cast<size_t>(plan_.outputs[i]);
+  for (size_t i = 0; i < stage.outputs.size(); ++i) {
+    const auto v = static_cast<size_t>(stage.outputs[i]);
     const plan::ValuePlace& place = shape_plan->values[v];
     const DType dtype = plan_.values[v].dtype;
     result.outputs.emplace_back();

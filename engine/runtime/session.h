@@ -1,6 +1,6 @@
 // A session answers requests with one plan: it checks inputs, finds the shape plan, cuts a batch
 // into parts and runs them on environments of their own, each writing its rows of the outputs in
-// place.
+// place. Where the batch ends on the way, the parts run up to there, and the rest runs once.
 #pragma once
 
 #include <functional>
@@ -20,11 +20,11 @@
 
 namespace tandem::runtime {
 
-// Shape plans by input shapes; the least recently used goes first. Thread-safe.
+// Shape plans by stage and input shapes; the least recently used goes first. Thread-safe.
 class ShapePlanCache {
  public:
   explicit ShapePlanCache(size_t capacity) : capacity_(capacity) {}
-  using Key = std::vector<Shape>;
+  using Key = std::pair<const plan::Stage*, std::vector<Shape>>;
   std::shared_ptr<const plan::ShapePlan> Find(const Key& key);
   void Insert(const Key& key, std::shared_ptr<const plan::ShapePlan> plan);
   size_t size() const;
@@ -55,10 +55,12 @@ struct SessionResult {
   TaskRuns task_runs;           // by task, over all parts; empty without profile
 };
 
-// How a batch is cut: into `count` parts, all of the shapes of `shape_plan` but for the last.
+// How a batch is cut: into `count` parts, all of the shapes of `shape_plan` but for the last. Where
+// it ends on the way, `shape_plan` is that of the whole batch.
 struct Parts {
   std::shared_ptr<const plan::ShapePlan> shape_plan;
   int64_t count = 1;
+  size_t arena_bytes = 0;  // of one part; where the batch ends on the way, of the run
 };
 
 // Thread-safe. The bodies of control flow have sessions of their own, with their own shape plans.
@@ -77,24 +79,35 @@ class Session final : private BodyRunner {
  private:
   using Views = std::vector<TensorView>;
 
+  // `inputs` are those of the plan.
   StatusOr<std::shared_ptr<const plan::ShapePlan>> ShapePlanFor(
-      std::span<const TensorView> inputs) const;
+      const plan::Stage& stage, std::span<const TensorView> inputs) const;
   // What the threads of one run share.
   struct RunState {
     MemoryBudget& budget;
     const RunControl& control;
   };
-  // One run of everything. Outputs that fit a tensor of `memory`, by output, are written there.
-  StatusOr<SessionResult> RunWhole(std::span<const TensorView> inputs, std::vector<Tensor> memory,
-                                   const RunState& state) const;
+  // One run of a stage on all it reads. Outputs that fit a tensor of `memory`, by output, are
+  // written there.
+  StatusOr<SessionResult> RunStage(const plan::Stage& stage, std::span<const TensorView> inputs,
+                                   std::vector<Tensor> memory, const RunState& state) const;
   StatusOr<std::vector<Tensor>> RunBody(Call call, MemoryBudget budget,
                                         const std::function<bool()>& stopped) const override;
   StatusOr<SessionResult> RunParts(std::span<const TensorView> inputs, int64_t part,
                                    const RunControl& control) const;
+  // Runs what comes behind the parts, which left `merged`.
+  StatusOr<SessionResult> RunRest(std::span<const TensorView> inputs, std::vector<Tensor> merged,
+                                  const RunState& state) const;
   StatusOr<TaskRuns> RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
                              std::span<Tensor> outputs, const RunState& state) const;
+  // What a part of a batch runs.
+  const plan::Stage& PartStage() const { return plan_.cut ? plan_.cut->front : plan_.whole; }
+  Views ItemsOf(std::span<const TensorView> inputs, int64_t begin, int64_t count) const;
+  int64_t Items(std::span<const TensorView> inputs) const;
   int64_t PartItems(std::span<const TensorView> inputs) const;
-  bool HasDynamicOutput(const plan::ShapePlan& shape_plan) const;
+  // Memory for what the parts of `shape_plan` compute.
+  StatusOr<Tensor> Merged(const plan::ShapePlan& shape_plan, plan::ValueIndex value, int64_t items,
+                          int64_t part) const;
   // Counts what is known beforehand of a run in `parts` of one shape plan.
   Status TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, MemoryBudget& budget) const;
 

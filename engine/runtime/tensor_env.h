@@ -35,8 +35,8 @@ class RunValues {
   RunValues(const plan::Plan& plan, const plan::ShapePlan& shape_plan, std::span<std::byte> arena,
             MemoryBudget& budget);
 
-  // Before the run: the caller's tensor for plan input `i`, and memory for plan output `i` of the
-  // shape plan's shape (not for outputs whose size depends on data).
+  // Before the run: the caller's tensor for input `i` of the stage, and memory for its output `i`
+  // of the shape plan's shape (not for outputs whose size depends on data).
   void BindInput(size_t i, const TensorView& view);
   void BindOutput(size_t i, const MutableTensorView& view);
 
@@ -52,7 +52,7 @@ class RunValues {
   void ShareDynamic(plan::ValueIndex value, plan::ValueIndex source, const Shape& shape);
   // The value is `tensor`, with its memory.
   void TakeDynamic(plan::ValueIndex value, const Tensor& tensor);
-  // The tensor of plan output `i`, when it is dynamic.
+  // The tensor of an output that is dynamic.
   const Tensor& dynamic(plan::ValueIndex value) const {
     return dynamic_[static_cast<size_t>(value)];
   }
@@ -82,7 +82,7 @@ class RunValues {
   std::span<std::byte> arena_;
   MemoryBudget& budget_;
   std::vector<MutableTensorView> views_;    // by plan value
-  std::vector<MutableTensorView> outputs_;  // by plan output, as bound
+  std::vector<MutableTensorView> outputs_;  // by output of the stage, as bound
   std::vector<Tensor> dynamic_;             // by plan value
   TaskRuns runs_;                           // by task
   bool resolved_ = false;

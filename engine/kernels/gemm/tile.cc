@@ -202,7 +202,7 @@ bool RowsAlias(const Tile& tile) {
 HWY_NOINLINE void RunCopied(const Tile& tile) {
   HWY_ALIGN float copies[kMaxRows * kCopyStride];
   const float* rows[kMaxRows];
-  for (int r = 0; r < tile.row_count; ++r) rows[r] = copies + r * kCopyStride;
+  for (int r = 0; r < kMaxRows; ++r) rows[r] = copies + r * kCopyStride;
   Tile piece = tile;
   piece.rows = rows;
   piece.taps = 1;

@@ -15,7 +15,6 @@ using test::ExpectMeans;
 using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
-using testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
 const graph::Dim kN = graph::Dim::Symbol("N");

@@ -223,7 +223,7 @@ TEST(FunctionAttributes, ABodyThatIsADefaultSeesNoNamesAndHasTheVersionsOfItsFun
   EXPECT_EQ(inner.node(inner.order()[0]).opset, 15);
   ModelBuilder reading;
   reading.Node("Relu", {"a"}, {"r"}).Output("r");
-  EXPECT_THAT(ErrorOf(std::move(with_default(reading).Node("F", {"x"}, {"y"}, {}, "n", "f"))),
+  EXPECT_THAT(ErrorOf(with_default(reading).Node("F", {"x"}, {"y"}, {}, "n", "f")),
               HasSubstr("'a' is read"));
 }
 

@@ -237,10 +237,10 @@ TEST(FunctionImport, OutputsOfAFunctionAreProducedAndItsNamesDistinct) {
   }
   ModelBuilder input = Unary("Relu");
   ModelBuilder inputs = Caller();
-  inputs.Node("F", {"x"}, {"y"}, {}, "n", "f").Function("f", "F", std::move(input.Input("a")));
+  inputs.Node("F", {"x"}, {"y"}, {}, "n", "f").Function("f", "F", input.Input("a"));
   EXPECT_THAT(ErrorOf(inputs), HasSubstr("function 'F': input 'a' is listed twice"));
   ModelBuilder outputs = Caller();
-  outputs.Function("f", "F", std::move(Unary("Relu").Output("b"))).Node("Relu", {"x"}, {"y"});
+  outputs.Function("f", "F", Unary("Relu").Output("b")).Node("Relu", {"x"}, {"y"});
   EXPECT_THAT(ErrorOf(outputs), HasSubstr("function 'F': output 'b' is listed twice"));
 }
 

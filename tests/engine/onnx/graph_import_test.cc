@@ -174,28 +174,25 @@ TEST(GraphImport, ACycleIsRefusedNamingItsNodes) {
 }
 
 TEST(GraphImport, EveryNameIsDefinedOnce) {
-  EXPECT_THAT(ErrorOf(std::move(Relu().Node("Relu", {"x"}, {"y"}, {}, "again"))),
+  EXPECT_THAT(ErrorOf(Relu().Node("Relu", {"x"}, {"y"}, {}, "again")),
               AllOf(HasSubstr("node 'again'"), HasSubstr("'y' is defined twice")));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Node("Relu", {"x"}, {"x"}))),
-              HasSubstr("'x' is defined twice"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Initializer("w", Pair()).Node("Relu", {"x"}, {"w"}))),
+  EXPECT_THAT(ErrorOf(Relu().Node("Relu", {"x"}, {"x"})), HasSubstr("'x' is defined twice"));
+  EXPECT_THAT(ErrorOf(Relu().Initializer("w", Pair()).Node("Relu", {"x"}, {"w"})),
               HasSubstr("'w' is defined twice"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Node("Split", {"x"}, {"a", "a"}))),
-              HasSubstr("'a' is defined twice"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("x", DType::kFloat, {2}))),
-              HasSubstr("'x' is defined twice"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Initializer("w", Pair()).Initializer("w", Pair()))),
+  EXPECT_THAT(ErrorOf(Relu().Node("Split", {"x"}, {"a", "a"})), HasSubstr("'a' is defined twice"));
+  EXPECT_THAT(ErrorOf(Relu().Input("x", DType::kFloat, {2})), HasSubstr("'x' is defined twice"));
+  EXPECT_THAT(ErrorOf(Relu().Initializer("w", Pair()).Initializer("w", Pair())),
               HasSubstr("two initializers are named 'w'"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Initializer("", Pair()))), HasSubstr("has no name"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("", DType::kFloat, {2}))), HasSubstr("no name"));
+  EXPECT_THAT(ErrorOf(Relu().Initializer("", Pair())), HasSubstr("has no name"));
+  EXPECT_THAT(ErrorOf(Relu().Input("", DType::kFloat, {2})), HasSubstr("no name"));
 }
 
 TEST(GraphImport, OutputsAreProducedAndDistinct) {
-  EXPECT_THAT(ErrorOf(std::move(Relu().Output("z", DType::kFloat, {2}))),
+  EXPECT_THAT(ErrorOf(Relu().Output("z", DType::kFloat, {2})),
               HasSubstr("graph output 'z' is not produced"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Output("y", DType::kFloat, {2}))),
+  EXPECT_THAT(ErrorOf(Relu().Output("y", DType::kFloat, {2})),
               HasSubstr("two graph outputs are named 'y'"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Output(""))), HasSubstr("a graph output has no name"));
+  EXPECT_THAT(ErrorOf(Relu().Output("")), HasSubstr("a graph output has no name"));
   ModelBuilder none;
   none.Input("x", DType::kFloat, {2}).Node("Relu", {"x"}, {"y"});
   EXPECT_THAT(ErrorOf(none), HasSubstr("no outputs"));
@@ -203,17 +200,15 @@ TEST(GraphImport, OutputsAreProducedAndDistinct) {
 }
 
 TEST(GraphImport, InputsHaveTypesThatExist) {
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("z"))), HasSubstr("graph input 'z' has no type"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("z", DType::kUndefined, {2}))),
+  EXPECT_THAT(ErrorOf(Relu().Input("z")), HasSubstr("graph input 'z' has no type"));
+  EXPECT_THAT(ErrorOf(Relu().Input("z", DType::kUndefined, {2})),
               HasSubstr("graph input 'z' has no type"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("z", static_cast<DType>(99), {2}))),
+  EXPECT_THAT(ErrorOf(Relu().Input("z", static_cast<DType>(99), {2})),
               AllOf(HasSubstr("'z'"), HasSubstr("element type 99 is not known")));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("z", DType::kFloat, {-2}))),
-              HasSubstr("extent -2 of axis 0"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().Input("z", DType::kFloat, graph::DimVector(65, Dim(1))))),
+  EXPECT_THAT(ErrorOf(Relu().Input("z", DType::kFloat, {-2})), HasSubstr("extent -2 of axis 0"));
+  EXPECT_THAT(ErrorOf(Relu().Input("z", DType::kFloat, graph::DimVector(65, Dim(1)))),
               HasSubstr("65 axes"));
-  EXPECT_EQ(ErrorOf(std::move(Relu().Input("z", DType::kFloat, graph::DimVector(64, Dim(-1))))),
-            "no error");
+  EXPECT_EQ(ErrorOf(Relu().Input("z", DType::kFloat, graph::DimVector(64, Dim(-1)))), "no error");
   ModelBuilder opaque = Relu();
   opaque.Input("z");
   ::onnx::TypeProto& type = *opaque.proto().mutable_graph()->mutable_input(1)->mutable_type();
@@ -244,9 +239,9 @@ TEST(GraphImport, OpsetsThatAreNotKnownAreRefused) {
   EXPECT_THAT(ErrorOf(ModelBuilder(graph::kNewestOpset + 1)),
               HasSubstr("versions 1 to 28 are known"));
   EXPECT_THAT(ErrorOf(ModelBuilder(9999)), HasSubstr("opset 9999"));
-  EXPECT_THAT(ErrorOf(std::move(Relu().ImportOpset("ai.onnx", 16))),
+  EXPECT_THAT(ErrorOf(Relu().ImportOpset("ai.onnx", 16)),
               HasSubstr("imported in versions 17 and 16"));
-  EXPECT_EQ(ErrorOf(std::move(Relu().ImportOpset("ai.onnx", 17))), "no error");
+  EXPECT_EQ(ErrorOf(Relu().ImportOpset("ai.onnx", 17)), "no error");
   ModelBuilder missing = Relu();
   missing.proto().clear_opset_import();
   EXPECT_THAT(ErrorOf(missing), HasSubstr("imports no opset"));
@@ -286,7 +281,7 @@ TEST(GraphImport, NodesHaveTheVersionOfTheirDomain) {
 }
 
 TEST(GraphImport, ANodeHasAnOperatorType) {
-  EXPECT_THAT(ErrorOf(std::move(Relu().Node("", {"x"}, {"z"}))), HasSubstr("no operator type"));
+  EXPECT_THAT(ErrorOf(Relu().Node("", {"x"}, {"z"})), HasSubstr("no operator type"));
 }
 
 TEST(GraphImport, AModelHasAGraphAndNotTooManyNodes) {

@@ -36,7 +36,7 @@ std::string ErrorOf(const test::ModelBuilder& model) {
   const StatusOr<ImportedModel> imported = Import(model);
   if (imported.ok()) return "no error";
   const Status& status = imported.status();
-  const std::string message(Message(status));
+  std::string message(Message(status));
   if (status.code() == absl::StatusCode::kInvalidArgument) return message;
   return absl::StatusCodeToString(status.code()) + ": " + message;
 }

@@ -40,7 +40,7 @@ class UnknownFields : public testing::Test {
   std::string ErrorWith(Message& message, int field, const std::string& value = "x") {
     auto& unknown = *message.GetReflection()->MutableUnknownFields(&message);
     unknown.AddLengthDelimited(field, value);
-    const std::string error = ErrorOf(model_);
+    std::string error = ErrorOf(model_);
     unknown.Clear();
     return error;
   }

@@ -12,7 +12,6 @@ namespace {
 using test::Apply;
 using test::Close;
 using test::Exact;
-using test::OpCall;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

@@ -171,7 +171,8 @@ TEST(ConvTranspose, EveryGroupAddsItsOwnBias) {
         test::Apply({.op_type = "ConvTranspose", .attributes = {{"group", int64_t{2}}}, .isa = isa},
                     {x, w, bias});
     for (int64_t i = 0; i < y.elements(); ++i) {
-      ASSERT_EQ(y.data<float>()[i], static_cast<float>(i / 25 + 1)) << IsaName(isa);
+      const int64_t channel = i / 25;
+      ASSERT_EQ(y.data<float>()[i], static_cast<float>(channel + 1)) << IsaName(isa);
     }
   }
 }

@@ -51,8 +51,8 @@ TEST(GatherElements, PutsTheIndexInPlaceOfACoordinate) {
   const Tensor indices = Tensor::Of<int32_t>({2, 2, 3}, {0, 1, 2, 2, 1, 0, 1, 1, 1, 0, 2, 0});
   const Tensor y = Apply(Call("GatherElements", {{"axis", int64_t{1}}}), {cube, indices});
   for (int64_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(y.data<float>()[i],
-              static_cast<float>(i / 6 * 12 + indices.data<int32_t>()[i] * 4 + i % 3));
+    const int64_t from = i / 6 * 12 + indices.data<int32_t>()[i] * 4 + i % 3;
+    EXPECT_EQ(y.data<float>()[i], static_cast<float>(from));
   }
 }
 

@@ -18,7 +18,7 @@ using test::RandomFloats;
 // The elements of `x` in the order of `layout`.
 Tensor InLayout(const Tensor& x, Layout layout) {
   const Shape& shape = x.shape();
-  const Tensor moved = *Tensor::Allocate(DType::kFloat, shape);
+  Tensor moved = *Tensor::Allocate(DType::kFloat, shape);
   if (layout == Layout::kNative) return x;
   const int64_t inner = shape.Product(2, shape.rank());
   for (int64_t n = 0; n < shape[0]; ++n) {

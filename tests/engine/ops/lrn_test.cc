@@ -28,8 +28,8 @@ Tensor Expected(const Tensor& x, const Attributes& a) {
   const Shape& shape = x.shape();
   const int64_t channels = shape[1];
   const int64_t inner = shape.Product(2, shape.rank());
-  const auto before = static_cast<int64_t>(std::floor((a.size - 1) / 2.0));
-  const auto after = static_cast<int64_t>(std::ceil((a.size - 1) / 2.0));
+  const auto before = static_cast<int64_t>(std::floor((static_cast<double>(a.size) - 1) / 2));
+  const auto after = static_cast<int64_t>(std::ceil((static_cast<double>(a.size) - 1) / 2));
   Tensor y = *Tensor::Allocate(DType::kFloat, shape);
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int64_t c = i / inner % channels;

@@ -18,7 +18,6 @@ namespace {
 using test::Apply;
 using test::Close;
 using test::OpCall;
-using test::RandomFloats;
 
 constexpr double kEpsilon = double{1e-3F};
 const Shape kImage = {2, 6, 17, 9};

@@ -18,7 +18,6 @@ namespace {
 using test::Apply;
 using test::Close;
 using test::Exact;
-using testing::HasSubstr;
 
 // A tensor of packed elements of 2 or 4 bits.
 Tensor Packed(DType dtype, const Shape& shape, const std::vector<int>& values) {

@@ -84,7 +84,7 @@ Tensor Expected(const Formula& formula, const Tensor& x, unsigned mask, bool kee
     }
     sets[static_cast<size_t>(place)].push_back(x.data<float>()[i]);
   }
-  const Tensor y = *Tensor::Allocate(DType::kFloat, result);
+  Tensor y = *Tensor::Allocate(DType::kFloat, result);
   for (size_t i = 0; i < sets.size(); ++i) {
     y.mutable_data<float>()[i] = static_cast<float>(formula.f(sets[i]));
   }

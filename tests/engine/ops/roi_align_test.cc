@@ -13,7 +13,6 @@ namespace {
 using test::Apply;
 using test::Close;
 using test::Exact;
-using test::Ulp;
 
 Tensor Floats(Shape shape, std::initializer_list<float> values) {
   return Tensor::Of<float>(std::move(shape), values);

@@ -52,7 +52,7 @@ TEST(Variadic, NanOnEitherSideWins) {
   const Tensor a = Tensor::Of<float>({3}, {kNan, 1, 2});
   const Tensor b = Tensor::Of<float>({3}, {1, kNan, 3});
   const auto half = [](const Tensor& x) {
-    const Tensor y = *Tensor::Allocate(DType::kFloat16, x.shape());
+    Tensor y = *Tensor::Allocate(DType::kFloat16, x.shape());
     for (int64_t i = 0; i < x.elements(); ++i) {
       y.mutable_data<Float16>()[i] = ToFloat16(x.data<float>()[i]);
     }

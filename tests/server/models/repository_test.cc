@@ -1,5 +1,6 @@
 #include "server/models/repository.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -260,8 +261,10 @@ TEST_F(RepositoryLinkTest, OneThatLeavesTheRepositoryIsRefusedAtEveryLevel) {
   for (const std::string place : {"file/3", "version/3", "model/1", "relative/3"}) {
     const std::string model = place.substr(0, place.size() - 2);
     const std::string reason = ReasonOf(model);
-    EXPECT_EQ(reason, "model '" + model + "' version " + place.back() + ": " + place +
-                          "/model.onnx: a symbolic link on its way leaves the repository");
+    EXPECT_EQ(reason,
+              fmt::format("model '{}' version {}: {}/model.onnx: a symbolic link on its way "
+                          "leaves the repository",
+                          model, place.back(), place));
   }
   EXPECT_TRUE(loaded_.empty());
 }

@@ -65,7 +65,7 @@ class GrpcServerTest : public ::testing::Test {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + seconds(20));
     response_.Clear();
-    const grpc::Status status = stub_->ModelInfer(&context, request, &response_);
+    grpc::Status status = stub_->ModelInfer(&context, request, &response_);
     pushback_ = PushbackOf(context);
     return status;
   }

@@ -94,7 +94,9 @@ std::vector<float> Floats() {
 double UlpsApart(float actual, double exact) {
   const auto rounded = static_cast<float>(exact);
   if (actual == rounded) return 0;
-  if (!std::isfinite(actual) || !std::isfinite(rounded)) return kInfinity;
+  if (!std::isfinite(actual) || !std::isfinite(rounded)) {
+    return std::numeric_limits<double>::infinity();
+  }
   const float magnitude = std::abs(rounded);
   const double ulp = static_cast<double>(std::nextafter(magnitude, kInfinity)) - magnitude;
   return std::abs(actual - exact) / ulp;
