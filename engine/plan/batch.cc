@@ -22,14 +22,40 @@ std::optional<graph::Dim> FirstDim(const graph::Value& value) {
 
 bool IsOne(const graph::Dim& dim) { return dim.is_number() && dim.number() == 1; }
 
+// The inputs that hold the items of a request.
+std::vector<graph::ValueId> InputsOfItems(const graph::Graph& graph,
+                                          const graph::Defaults& defaults) {
+  std::vector<graph::ValueId> inputs;
+  for (const graph::ValueId id : graph.inputs()) {
+    if (graph.value(id).constant == nullptr && !defaults.contains(id)) inputs.push_back(id);
+  }
+  return inputs;
+}
+
+// The reason why an input that all items share cannot be the same for any number of them, or
+// nothing.
+std::optional<std::string> SharedDecline(const graph::Graph& graph, const graph::Defaults& defaults,
+                                         const graph::Dim& items) {
+  for (const auto& [id, constant] : defaults) {
+    const graph::ValueType& type = graph.value(id).type;
+    if (!type.dims) continue;
+    for (const graph::Dim& dim : *type.dims) {
+      if (!dim.is_symbol() || dim.symbol() != items.symbol()) continue;
+      return fmt::format("'{}' is shared by all items but has shape {}, which depends on them",
+                         graph.value(id).name, graph::ToString(*type.dims));
+    }
+  }
+  return std::nullopt;
+}
+
 // The reason why the ports do not have one batch axis in common, or nothing.
-std::optional<std::string> PortsDecline(const graph::Graph& graph) {
-  if (graph.inputs().empty()) return "the model has no inputs";
+std::optional<std::string> PortsDecline(const graph::Graph& graph,
+                                        const std::vector<graph::ValueId>& inputs) {
+  if (inputs.empty()) return "the model has no inputs";
   std::optional<graph::Dim> batch;
-  for (const std::vector<graph::ValueId>* ports : {&graph.inputs(), &graph.outputs()}) {
+  for (const std::vector<graph::ValueId>* ports : {&inputs, &graph.outputs()}) {
     for (const graph::ValueId id : *ports) {
       const graph::Value& value = graph.value(id);
-      if (value.is_input && value.constant != nullptr) continue;
       const std::optional<graph::Dim> first = FirstDim(value);
       if (!first) return fmt::format("'{}' has no first axis", value.name);
       if (!batch) batch = first;
@@ -224,10 +250,11 @@ class Walk {
 
 }  // namespace
 
-BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
+BatchAnalysis AnalyzeBatch(const graph::Graph& graph, const graph::Defaults& defaults) {
   BatchAnalysis analysis;
   analysis.axes.resize(static_cast<size_t>(graph.value_limit()));
-  if (std::optional<std::string> reason = PortsDecline(graph)) {
+  const std::vector<graph::ValueId> inputs = InputsOfItems(graph, defaults);
+  if (std::optional<std::string> reason = PortsDecline(graph, inputs)) {
     analysis.reason = *std::move(reason);
     return analysis;
   }
@@ -238,9 +265,9 @@ BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
     return analysis;
   }
   Walk walk(graph, items);
-  std::optional<std::string> reason;
-  for (const graph::ValueId id : graph.inputs()) {
-    if (!reason && graph.value(id).constant == nullptr) reason = walk.Carry(id, 0);
+  std::optional<std::string> reason = SharedDecline(graph, defaults, items);
+  for (const graph::ValueId id : inputs) {
+    if (!reason) reason = walk.Carry(id, 0);
   }
   for (const graph::NodeId id : graph.order()) {
     if (reason) break;

@@ -19,12 +19,6 @@ TensorView RowsOf(const TensorView& view, int64_t begin, int64_t count) {
   return {view.dtype(), std::move(shape), data + DTypeBytes(view.dtype(), begin * row)};
 }
 
-std::vector<TensorView> FirstRows(std::span<const TensorView> inputs, int64_t count) {
-  std::vector<TensorView> rows;
-  for (const TensorView& input : inputs) rows.push_back(RowsOf(input, 0, count));
-  return rows;
-}
-
 void AddRuns(const TaskRuns& of_part, TaskRuns& sum) {
   sum.resize(of_part.size());
   for (size_t task = 0; task < of_part.size(); ++task) {
@@ -132,11 +126,25 @@ StatusOr<SessionResult> Session::Run(std::span<const TensorView> inputs,
   return RunWhole(inputs, {}, {budget, control});
 }
 
+int64_t Session::ItemsOf(std::span<const TensorView> inputs) const {
+  return inputs[*plan::FirstOfItems(plan_)].shape()[0];
+}
+
+Session::Views Session::ItemsFrom(std::span<const TensorView> inputs, int64_t begin,
+                                  int64_t count) const {
+  Views items;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool shared = plan_.defaults[i] != nullptr;
+    items.push_back(shared ? inputs[i] : RowsOf(inputs[i], begin, count));
+  }
+  return items;
+}
+
 StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
   const int64_t part = PartItems(inputs);
   if (part > 0) {
-    ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(FirstRows(inputs, part)));
-    const int64_t count = (inputs[0].shape()[0] + part - 1) / part;
+    ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(ItemsFrom(inputs, 0, part)));
+    const int64_t count = (ItemsOf(inputs) + part - 1) / part;
     if (!HasDynamicOutput(*shape_plan)) return Parts{std::move(shape_plan), count};
   }
   ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(inputs));
@@ -147,8 +155,8 @@ StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
 // fixes its batch at 1; 0 when it runs whole.
 int64_t Session::PartItems(std::span<const TensorView> inputs) const {
   const bool fixed_at_one = plan_.batch.fixed_at_one;
-  if ((!plan_.batch.joinable && !fixed_at_one) || inputs.empty()) return 0;
-  const int64_t items = inputs[0].shape()[0];
+  if (!plan_.batch.joinable && !fixed_at_one) return 0;
+  const int64_t items = ItemsOf(inputs);
   const int64_t threads = parallel_.threads();
   const int64_t part = fixed_at_one ? 1 : (items + threads - 1) / threads;
   const bool worth =
@@ -200,14 +208,14 @@ StatusOr<TaskRuns> Session::RunPlan(const plan::ShapePlan& shape_plan,
 
 StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, int64_t part,
                                           const RunControl& control) const {
-  const int64_t items = inputs[0].shape()[0];
+  const int64_t items = ItemsOf(inputs);
   const int64_t parts = (items + part - 1) / part;
   const auto count = [&](int64_t i) { return std::min(part, items - i * part); };
   // At most two sizes of parts, so at most two shape plans. Only shapes matter here: a batch of no
   // items has the shape plan of a part, too.
   std::vector<std::shared_ptr<const plan::ShapePlan>> shape_plans;
   for (const int64_t rows_of_part : {part, parts == 0 ? part : count(parts - 1)}) {
-    ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(FirstRows(inputs, rows_of_part)));
+    ASSIGN_OR_RETURN(shape_plans.emplace_back(), ShapePlanFor(ItemsFrom(inputs, 0, rows_of_part)));
   }
   MemoryBudget budget(options_.max_run_bytes);
   const RunState state{budget, control};
@@ -225,8 +233,7 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
   std::vector<StatusOr<TaskRuns>> runs(static_cast<size_t>(parts));
   parallel_.For(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Views rows;
-      for (const TensorView& input : inputs) rows.push_back(RowsOf(input, i * part, count(i)));
+      const Views rows = ItemsFrom(inputs, i * part, count(i));
       std::vector<Tensor> merged;
       for (const Tensor& output : result.outputs) {
         merged.push_back(output.Rows(i * part, i * part + count(i)));

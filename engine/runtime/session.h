@@ -94,6 +94,10 @@ class Session final : private BodyRunner {
   StatusOr<TaskRuns> RunPlan(const plan::ShapePlan& shape_plan, std::span<const TensorView> inputs,
                              std::span<Tensor> outputs, const RunState& state) const;
   int64_t PartItems(std::span<const TensorView> inputs) const;
+  // Of the first input that holds some; the plan has one where it cuts batches.
+  int64_t ItemsOf(std::span<const TensorView> inputs) const;
+  // Items [begin, begin + count) of a batch; what all items share stays whole.
+  Views ItemsFrom(std::span<const TensorView> inputs, int64_t begin, int64_t count) const;
   bool HasDynamicOutput(const plan::ShapePlan& shape_plan) const;
   // Counts what is known beforehand of a run in `parts` of one shape plan.
   Status TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, MemoryBudget& budget) const;
