@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/model_inputs.h"
@@ -17,12 +18,18 @@ using Values = std::vector<NamedTensor>;
 // The pass that replaces operators which have no kernel of their own.
 constexpr std::string_view kNeededPass = "lower";
 
+// What every task computes and the outputs, each name once: a value may be observed in two layouts,
+// and as an output again.
 StatusOr<Values> Observed(const Model& model, const std::vector<NamedTensor>& inputs) {
   Values values;
+  std::set<std::string> names;
+  const auto add = [&](const NamedTensor& value) {
+    if (names.insert(value.name).second) values.push_back(value);
+  };
   RunOptions options;
-  options.observe = [&values](const NamedTensor& value) { values.push_back(value); };
+  options.observe = add;
   ASSIGN_OR_RETURN(const RunResult result, model.Run(inputs, options));
-  values.insert(values.end(), result.outputs.begin(), result.outputs.end());
+  std::ranges::for_each(result.outputs, add);
   return values;
 }
 
@@ -116,14 +123,21 @@ StatusOr<std::string> Execute(const BisectConfig& config) {
       ASSIGN_OR_RETURN(const PlanReport plain_report, ReportOf(**plain, inputs));
       return fmt::format(
           "'{}' is the first value that differs: by {:.2e} of its scale, {:.2e} is tolerated\n"
-          "  plain      {}\n  optimized  {}\n{} values before it agree\n",
+          "  plain      {}\n  optimized  {}\n{} values before it were compared, and they agree\n",
           value.name, difference, config.tolerance, TaskOf(plain_report, value.name),
           TaskOf(report, value.name), compared - 1);
     }
     largest = std::max(largest, difference);
   }
-  return fmt::format("{} values of {} agree; the largest difference is {:.2e} of the scale\n",
-                     compared, plain_values.size(), largest);
+  const size_t others = plain_values.size() - static_cast<size_t>(compared);
+  return fmt::format(
+      "{} of {} values were compared, and all agree: the largest difference is {:.2e} of the "
+      "scale{}\n",
+      compared, plain_values.size(), largest,
+      others == 0 ? ""
+                  : fmt::format("; the other {} are constants or parts of other tasks in the "
+                                "optimized plan",
+                                others));
 }
 
 }  // namespace tandem::cli

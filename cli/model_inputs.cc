@@ -75,13 +75,19 @@ StatusOr<std::shared_ptr<const Model>> Load(const Engine& engine, const std::str
   return model;
 }
 
+Status CheckIsInput(const ModelInfo& info, std::string_view option, const std::string& name) {
+  if (std::ranges::find(info.inputs, name, &Port::name) != info.inputs.end()) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> names;
+  for (const Port& port : info.inputs) names.push_back(fmt::format("'{}'", port.name));
+  return InvalidArgument("{} names input '{}'; the model's inputs are {}", option, name,
+                         fmt::join(names, ", "));
+}
+
 StatusOr<std::vector<NamedShape>> InputShapes(const ModelInfo& info, const ShapeConfig& config) {
   for (const NamedShape& given : config.shapes) {
-    if (std::ranges::find(info.inputs, given.name, &Port::name) != info.inputs.end()) continue;
-    std::vector<std::string> names;
-    for (const Port& port : info.inputs) names.push_back(fmt::format("'{}'", port.name));
-    return InvalidArgument("--shape names input '{}'; the model's inputs are {}", given.name,
-                           fmt::join(names, ", "));
+    RETURN_IF_ERROR(CheckIsInput(info, "--shape", given.name));
   }
   const std::map<std::string, int64_t> symbols = SymbolsOf(info, config);
   std::vector<NamedShape> shapes;
@@ -151,11 +157,12 @@ StatusOr<Tensor> MadeUp(DType dtype, const Shape& shape) {
 StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
                                               const std::vector<InputFile>& files,
                                               const ShapeConfig& config) {
+  for (const InputFile& file : files) {
+    RETURN_IF_ERROR(CheckIsInput(info, "--input", file.name));
+  }
   ASSIGN_OR_RETURN(std::vector<NamedTensor> inputs, ReadInputs(files));
   ShapeConfig with_files = config;
   for (const NamedTensor& input : inputs) {
-    const auto is_port = [&](const Port& port) { return port.name == input.name; };
-    if (std::ranges::none_of(info.inputs, is_port)) return inputs;  // Validate names it
     with_files.shapes.push_back({input.name, input.tensor.shape()});
   }
   ASSIGN_OR_RETURN(const std::vector<NamedShape> shapes, InputShapes(info, with_files));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -16,6 +17,10 @@ StatusOr<std::shared_ptr<const Model>> Load(const Engine& engine, const std::str
 // there; whether they fit is Model::Validate's to say.
 StatusOr<std::vector<NamedShape>> InputShapes(const ModelInfo& info, const ShapeConfig& config);
 
+// InvalidArgument where the model has no input of that name, which came with `option`; it lists
+// those there are.
+Status CheckIsInput(const ModelInfo& info, std::string_view option, const std::string& name);
+
 // The tensors of the files, in their order.
 StatusOr<std::vector<NamedTensor>> ReadInputs(const std::vector<InputFile>& files);
 
@@ -23,8 +28,8 @@ StatusOr<std::vector<NamedTensor>> ReadInputs(const std::vector<InputFile>& file
 // Unimplemented for other types.
 StatusOr<Tensor> MadeUp(DType dtype, const Shape& shape);
 
-// The tensors of the files, and made-up ones for the other inputs without a default. What the model
-// does not take as it is, Model::Validate says.
+// The tensors of the files, and made-up ones for the other inputs without a default. What is no
+// input is InvalidArgument; whether tensors fit is Model::Validate's to say.
 StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
                                               const std::vector<InputFile>& files,
                                               const ShapeConfig& config);

@@ -139,6 +139,9 @@ StatusOr<std::string> Written(const std::vector<NamedTensor>& outputs, const Run
 StatusOr<std::string> Execute(const RunConfig& config) {
   const Engine engine(config.model.engine);
   ASSIGN_OR_RETURN(const auto model, Load(engine, config.model.path));
+  for (const InputFile& file : config.inputs) {
+    RETURN_IF_ERROR(CheckIsInput(model->info(), "--input", file.name));
+  }
   RETURN_IF_ERROR(CheckNoneMissing(model->info(), config.inputs));
   ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, ReadInputs(config.inputs));
   RunOptions options;

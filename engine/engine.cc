@@ -8,6 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/reasons.h"
+#include "engine/graph/defaults.h"
 #include "engine/model.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
@@ -74,6 +75,12 @@ std::vector<Decline> Contradictions(const graph::Graph& graph,
   return contradictions;
 }
 
+// What is compiled for requests that replace defaults; no plan for a model that has none.
+struct OpenPlan {
+  std::unique_ptr<const plan::Plan> plan;
+  std::vector<Port> outputs;
+};
+
 Status CheckStopped(const std::function<bool()>& stopped) {
   return stopped && stopped() ? Cancelled("loading was stopped") : absl::OkStatus();
 }
@@ -101,16 +108,48 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     return result;
   }
 
-  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph,
+  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph, const graph::Defaults& defaults,
                                                const std::function<bool()>& stopped) {
-    return optimizer::Optimize(graph, constants_,
-                               OptimizeOptionsOf(options_, isa_, *parallel_, stopped));
+    optimizer::OptimizeOptions options = OptimizeOptionsOf(options_, isa_, *parallel_, stopped);
+    options.defaults = defaults;
+    return optimizer::Optimize(graph, constants_, options);
   }
 
   StatusOr<std::string> Export(const std::string& path) {
     ASSIGN_OR_RETURN(Resolved resolved, Resolve(onnx_import::ImportFile(path, {}, constants_)));
-    RETURN_IF_ERROR(Optimize(resolved.model.graph, {}).status());
+    RETURN_IF_ERROR(Optimize(resolved.model.graph, {}, {}).status());
     return onnx_import::SerializeModel(resolved.model);
+  }
+
+  // `defaults` have been taken from the inputs of the graph.
+  StatusOr<std::unique_ptr<const plan::Plan>> PlanOf(Resolved resolved,
+                                                     const graph::Defaults& defaults,
+                                                     const std::function<bool()>& stopped) {
+    graph::Graph& graph = resolved.model.graph;
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, defaults, stopped));
+    plan::PlanOptions plan_options;
+    plan_options.isa = isa_;
+    plan_options.defaults = defaults;
+    plan_options.stopped = stopped;
+    if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
+    ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
+                     plan::BuildPlan(graph, plan_options, constants_, packs_));
+    plan->optimized = std::move(report);
+    std::ranges::move(resolved.contradictions, std::back_inserter(plan->declines));
+    return plan;
+  }
+
+  // The plan for requests that replace defaults, where the model has some. Outputs are described as
+  // such requests leave them: their extents may depend on what replaces a default.
+  StatusOr<OpenPlan> OpenPlanOf(onnx_import::ImportedModel model,
+                                const std::function<bool()>& stopped) {
+    const graph::Defaults defaults = graph::TakeDefaults(model.graph);
+    if (defaults.empty()) return OpenPlan{};
+    ASSIGN_OR_RETURN(Resolved resolved, Resolve(std::move(model)));
+    OpenPlan open;
+    open.outputs = DescribePorts(resolved.model.graph, "").outputs;
+    ASSIGN_OR_RETURN(open.plan, PlanOf(std::move(resolved), defaults, stopped));
+    return open;
   }
 
   StatusOr<std::shared_ptr<const Model>> Compile(StatusOr<onnx_import::ImportedModel> imported,
@@ -118,23 +157,23 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     RETURN_IF_ERROR(imported.status());
     RETURN_IF_ERROR(CheckStopped(load.stopped));
     RETURN_IF_ERROR(onnx_import::ApplyInputLayouts(load.input_layouts, imported->graph));
+    std::optional<onnx_import::ImportedModel> open;
+    if (load.input_defaults == InputDefaults::kReplaceable) open = *imported;
     ASSIGN_OR_RETURN(Resolved resolved, Resolve(std::move(imported)));
-    graph::Graph& graph = resolved.model.graph;
     // Ports are described as the file has them, before passes replace values.
-    ModelInfo info = DescribePorts(graph, resolved.model.producer);
-    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, load.stopped));
-    plan::PlanOptions plan_options;
-    plan_options.isa = isa_;
-    plan_options.stopped = load.stopped;
-    if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
-    ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
-                     plan::BuildPlan(graph, plan_options, constants_, packs_));
-    plan->optimized = std::move(report);
-    std::ranges::move(resolved.contradictions, std::back_inserter(plan->declines));
+    ModelInfo info = DescribePorts(resolved.model.graph, resolved.model.producer);
+    CompiledPlans plans;
+    ASSIGN_OR_RETURN(plans.fixed, PlanOf(std::move(resolved), {}, load.stopped));
+    if (open) {
+      StatusOr<OpenPlan> second = OpenPlanOf(*std::move(open), load.stopped);
+      if (!second.ok()) return Annotate(second.status(), "for requests that replace defaults");
+      if (second->plan != nullptr) info.outputs = std::move(second->outputs);
+      plans.open = std::move(second->plan);
+    }
     const runtime::SessionOptions session_options{isa_, options_.shape_plans,
                                                   options_.max_run_bytes};
     return std::make_shared<const CompiledModel>(
-        std::move(info), std::move(plan), session_options,
+        std::move(info), std::move(plans), session_options,
         SharedParts{shared_from_this(), *parallel_, arenas_});
   }
 

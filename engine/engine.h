@@ -57,12 +57,21 @@ struct EngineOptions {
   size_t max_run_bytes = 0;
 };
 
+// What requests may do with inputs that have a default in the file.
+enum class InputDefaults : uint8_t {
+  kFixed,        // they are constants; a request that names one is refused
+  kReplaceable,  // a request that names some runs on a second plan, in which none is a constant
+};
+
 struct LoadOptions {
   // Asked between nodes; true ends the load with Cancelled.
   std::function<bool()> stopped;
   // Inputs by name that requests hand over in this layout: kChannelsLast makes an input that the
   // file declares as N C H W one of N H W C. InvalidArgument where the model has no such image.
   std::map<std::string, Layout> input_layouts;
+  // The second plan is built with the first and shares its packs and constants. The load fails
+  // where an operator needs such an input at load.
+  InputDefaults input_defaults = InputDefaults::kFixed;
 };
 
 // An input or output of a model.
@@ -74,13 +83,13 @@ struct Port {
   bool optional = false;   // an input with a default
 };
 
-// What a loaded model says of itself.
+// What a loaded model says of itself; of batches and time for requests that replace no default.
 struct ModelInfo {
   std::string producer;  // producer_name and producer_version of the file
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  // True when items of different requests may ride together: axis 0 of every input and output is
-  // the batch and no operator mixes items. The reason says why not.
+  // True when items of different requests may ride together: axis 0 of every output and of every
+  // input without a default is the batch and no operator mixes items. The reason says why not.
   bool joinable = false;
   std::string not_joinable_reason;
   // Set when the file fixes the batch at 1: any number of items is accepted all the same, and each
@@ -89,7 +98,7 @@ struct ModelInfo {
   // Estimated for one item on one thread; nothing where the work depends on more of a request than
   // its number of items.
   std::optional<double> item_seconds;
-  size_t constant_bytes = 0;  // native constants that some step reads
+  size_t constant_bytes = 0;  // native constants that some step reads, and replaceable defaults
   size_t pack_bytes = 0;
 };
 
@@ -143,24 +152,27 @@ class Model {
 
   virtual const ModelInfo& info() const = 0;
 
-  // InvalidArgument names the input: unknown, missing, given twice, or with another dtype, rank or
-  // extent than the model's; it says what came and what was expected. Run does the same check.
+  // InvalidArgument names the input: unknown, missing, given twice, a default that is fixed, or
+  // with another dtype, rank or extent than the model's; it says what came and what was expected.
+  // Run does the same check.
   virtual Status Validate(std::span<const NamedTensor> inputs) const = 0;
 
   virtual StatusOr<RunResult> Run(std::span<const NamedTensor> inputs,
                                   const RunOptions& options = {}) const = 0;
 
   // Runs requests with equal shapes but for axis 0 as one batch; results by item, with the bits of
-  // single runs. Only for joinable models; the items must have passed Validate. `stopped` ends the
+  // single runs. An item that replaces a default is a run of its own: all items of a run share its
+  // defaults. Only for joinable models; the items must have passed Validate. `stopped` ends the
   // whole batch.
   virtual StatusOr<std::vector<RunResult>> RunBatch(std::span<const BatchItem> items,
                                                     const std::function<bool()>& stopped) const = 0;
 
-  // The plan as text for people: tasks, kernels, layouts, folds, declines.
+  // The plan as text for people: tasks, kernels, layouts, folds, declines. The plan for requests
+  // that replace defaults follows where there is one.
   virtual std::string Explain() const = 0;
 
-  // The plan, with its sizes for inputs of these shapes: every input that has no default is named.
-  // InvalidArgument as Validate.
+  // The plan that runs inputs of these shapes, with its sizes: every input that has no default is
+  // named. InvalidArgument as Validate.
   virtual StatusOr<PlanReport> Report(std::span<const NamedShape> inputs) const = 0;
 };
 

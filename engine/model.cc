@@ -76,6 +76,38 @@ bool OnlyBatchIsOpen(const plan::Plan& plan) {
   });
 }
 
+// A view for each input of the plan: what the request names, else the default.
+std::vector<TensorView> ViewsOf(const plan::Plan& plan, std::span<const NamedTensor> inputs) {
+  std::vector<TensorView> views;
+  for (size_t i = 0; i < plan.whole.inputs.size(); ++i) {
+    const Tensor* tensor = FindTensor(inputs, plan.input_names[i]);
+    views.push_back(tensor != nullptr ? tensor->view() : plan.defaults[i]->view());
+  }
+  return views;
+}
+
+// Items of a request to a model that fixes its batch at one; 1 for all other models.
+int64_t FixedAtOneItems(const plan::Plan& plan, const std::vector<TensorView>& views) {
+  return plan.batch.fixed_at_one ? views[*plan::FirstOfItems(plan)].shape()[0] : 1;
+}
+
+std::vector<TaskTime> Profile(const plan::Plan& plan, const runtime::TaskRuns& runs) {
+  std::vector<TaskTime> profile;
+  std::vector<std::thread::id> threads;
+  for (size_t task = 0; task < runs.size(); ++task) {
+    TaskTime& time = profile.emplace_back();
+    time.task = plan.tasks[task].name;
+    time.kernel = plan.tasks[task].kernel;
+    time.time = runs[task].time;
+    for (const std::thread::id thread : runs[task].threads) {
+      const auto known = std::ranges::find(threads, thread);
+      time.threads.push_back(static_cast<int>(known - threads.begin()));
+      if (known == threads.end()) threads.push_back(thread);
+    }
+  }
+  return profile;
+}
+
 }  // namespace
 
 ModelInfo DescribePorts(const graph::Graph& graph, std::string producer) {
@@ -91,21 +123,33 @@ ModelInfo DescribePorts(const graph::Graph& graph, std::string producer) {
   return info;
 }
 
-CompiledModel::CompiledModel(ModelInfo info, std::unique_ptr<const plan::Plan> plan,
+CompiledModel::CompiledModel(ModelInfo info, CompiledPlans plans,
                              const runtime::SessionOptions& options, SharedParts parts)
     : info_(std::move(info)),
       parts_(std::move(parts)),
-      plan_(std::move(plan)),
-      session_(*plan_, options, parts_.parallel, parts_.arenas) {
-  info_.batch_fixed_at_one = plan_->batch.fixed_at_one;
-  info_.joinable = plan_->batch.joinable || plan_->batch.fixed_at_one;
-  if (!info_.joinable) info_.not_joinable_reason = plan_->batch.reason;
-  if (OnlyBatchIsOpen(*plan_)) info_.item_seconds = plan_->whole.seconds;
-  info_.constant_bytes = plan_->constant_bytes;
-  info_.pack_bytes = plan_->pack_bytes;
+      fixed_(std::move(plans.fixed), options, parts_) {
+  const plan::Plan& plan = *fixed_.plan;
+  info_.batch_fixed_at_one = plan.batch.fixed_at_one;
+  info_.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
+  if (!info_.joinable) info_.not_joinable_reason = plan.batch.reason;
+  if (OnlyBatchIsOpen(plan)) info_.item_seconds = plan.whole.seconds;
+  std::vector<const plan::Plan*> all = {&plan};
+  if (plans.open != nullptr) {
+    open_ = std::make_unique<const Runner>(std::move(plans.open), options, parts_);
+    all.push_back(open_->plan.get());
+  }
+  const plan::HeldBytes held = plan::BytesOf(all);
+  info_.constant_bytes = held.constants;
+  info_.pack_bytes = held.packs;
 }
 
-Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
+bool CompiledModel::ReplacesDefaults(std::span<const NamedTensor> inputs) const {
+  return open_ != nullptr && std::ranges::any_of(info_.inputs, [&](const Port& port) {
+           return port.optional && FindTensor(inputs, port.name) != nullptr;
+         });
+}
+
+Status CompiledModel::CheckNames(std::span<const NamedTensor> inputs) const {
   std::set<std::string_view> seen;
   for (const NamedTensor& input : inputs) {
     const auto port = std::ranges::find(info_.inputs, input.name, &Port::name);
@@ -113,7 +157,7 @@ Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
       return InvalidArgument("the model has no input '{}'; its inputs are {}", input.name,
                              PortNames(info_.inputs));
     }
-    if (port->optional) {
+    if (port->optional && open_ == nullptr) {
       return InvalidArgument(
           "input '{}' has a default, which this model does not let requests "
           "replace",
@@ -123,10 +167,21 @@ Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
       return InvalidArgument("input '{}' is given twice", input.name);
     }
   }
+  return absl::OkStatus();
+}
+
+Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
+  RETURN_IF_ERROR(CheckNames(inputs));
+  const plan::Plan& plan = *RunnerOf(inputs).plan;
   std::map<std::string, std::pair<int64_t, std::string>> symbols;
-  for (const Port& port : info_.inputs) {
-    if (port.optional) continue;
+  for (size_t i = 0; i < plan.whole.inputs.size(); ++i) {
+    const Port& port = *std::ranges::find(info_.inputs, plan.input_names[i], &Port::name);
+    const bool any_batch = plan.batch.fixed_at_one && !port.optional;
     const Tensor* tensor = FindTensor(inputs, port.name);
+    if (tensor == nullptr && port.optional) {
+      RETURN_IF_ERROR(CheckShape(port, plan.defaults[i]->shape(), any_batch, symbols));
+      continue;
+    }
     if (tensor == nullptr) {
       return InvalidArgument("input '{}' ({}{}) is missing", port.name, DTypeName(port.dtype),
                              graph::ToString(port.dims));
@@ -135,24 +190,25 @@ Status CompiledModel::Validate(std::span<const NamedTensor> inputs) const {
       return InvalidArgument("input '{}' has dtype {} where {} is expected", port.name,
                              DTypeName(tensor->dtype()), DTypeName(port.dtype));
     }
-    RETURN_IF_ERROR(CheckShape(port, tensor->shape(), info_.batch_fixed_at_one, symbols));
+    RETURN_IF_ERROR(CheckShape(port, tensor->shape(), any_batch, symbols));
   }
   return absl::OkStatus();
 }
 
 StatusOr<std::vector<size_t>> CompiledModel::OutputIndices(
     const std::vector<std::string>& names) const {
+  const std::vector<std::string>& output_names = fixed_.plan->output_names;
   std::vector<size_t> indices;
   for (const std::string& name : names) {
-    const auto found = std::ranges::find(plan_->output_names, name);
-    if (found == plan_->output_names.end()) {
+    const auto found = std::ranges::find(output_names, name);
+    if (found == output_names.end()) {
       return InvalidArgument("the model has no output '{}'; its outputs are {}", name,
                              PortNames(info_.outputs));
     }
-    indices.push_back(static_cast<size_t>(found - plan_->output_names.begin()));
+    indices.push_back(static_cast<size_t>(found - output_names.begin()));
   }
   if (names.empty()) {
-    for (size_t i = 0; i < plan_->output_names.size(); ++i) indices.push_back(i);
+    for (size_t i = 0; i < output_names.size(); ++i) indices.push_back(i);
   }
   return indices;
 }
@@ -161,23 +217,22 @@ StatusOr<RunResult> CompiledModel::Run(std::span<const NamedTensor> inputs,
                                        const RunOptions& options) const {
   RETURN_IF_ERROR(Validate(inputs));
   ASSIGN_OR_RETURN(const std::vector<size_t> wanted, OutputIndices(options.outputs));
-  std::vector<TensorView> views;
-  for (const std::string& name : plan_->input_names) {
-    views.push_back(FindTensor(inputs, name)->view());
-  }
+  const Runner& runner = RunnerOf(inputs);
+  const std::vector<TensorView> views = ViewsOf(*runner.plan, inputs);
   runtime::RunControl control{options.stopped, options.profile};
   if (options.observe) {
     control.observe = [&](const std::string& name, const Tensor& tensor) {
       options.observe({name, tensor});
     };
-    if (info_.batch_fixed_at_one && !views.empty() && views[0].shape()[0] != 1) {
-      return InvalidArgument("values are observed of one item, not of {}", views[0].shape()[0]);
-    }
+    const int64_t items = FixedAtOneItems(*runner.plan, views);
+    if (items != 1) return InvalidArgument("values are observed of one item, not of {}", items);
   }
-  ASSIGN_OR_RETURN(const runtime::SessionResult run, session_.Run(views, control));
+  ASSIGN_OR_RETURN(const runtime::SessionResult run, runner.session.Run(views, control));
   RunResult result;
-  for (const size_t i : wanted) result.outputs.push_back({plan_->output_names[i], run.outputs[i]});
-  result.profile = Profile(run.task_runs);
+  for (const size_t i : wanted) {
+    result.outputs.push_back({runner.plan->output_names[i], run.outputs[i]});
+  }
+  result.profile = Profile(*runner.plan, run.task_runs);
   return result;
 }
 
@@ -215,44 +270,60 @@ StatusOr<Tensor> CompiledModel::Join(std::span<const BatchItem> items,
 
 StatusOr<std::vector<RunResult>> CompiledModel::RunBatch(
     std::span<const BatchItem> items, const std::function<bool()>& stopped) const {
-  CHECK(info_.joinable && !items.empty() && !plan_->whole.inputs.empty(),
-        "requests do not join: {}", info_.not_joinable_reason);
+  std::vector<BatchItem> joined;
+  for (const BatchItem& item : items) {
+    if (!ReplacesDefaults(item.inputs)) joined.push_back(item);
+  }
+  if (joined.size() == items.size()) return RunJoined(items, stopped);
+  std::vector<RunResult> of_joined;
+  if (!joined.empty()) {
+    ASSIGN_OR_RETURN(of_joined, RunJoined(joined, stopped));
+  }
+  std::vector<RunResult> results;
+  auto next = of_joined.begin();
+  for (const BatchItem& item : items) {
+    if (!ReplacesDefaults(item.inputs)) {
+      results.push_back(std::move(*next++));
+      continue;
+    }
+    ASSIGN_OR_RETURN(results.emplace_back(),
+                     Run(item.inputs, {.outputs = item.outputs, .stopped = stopped}));
+  }
+  return results;
+}
+
+StatusOr<std::vector<RunResult>> CompiledModel::RunJoined(
+    std::span<const BatchItem> items, const std::function<bool()>& stopped) const {
+  const plan::Plan& plan = *fixed_.plan;
+  CHECK(info_.joinable && !items.empty() && !plan.whole.inputs.empty(), "requests do not join: {}",
+        info_.not_joinable_reason);
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
-  for (const std::string& name : plan_->input_names) {
+  for (const std::string& name : plan.input_names) {
     ASSIGN_OR_RETURN(inputs.emplace_back(), Join(items, name));
   }
   for (const Tensor& input : inputs) views.push_back(input.view());
-  ASSIGN_OR_RETURN(const runtime::SessionResult run, session_.Run(views, {stopped}));
+  ASSIGN_OR_RETURN(const runtime::SessionResult run, fixed_.session.Run(views, {stopped}));
   std::vector<RunResult> results;
   int64_t row = 0;
   for (const BatchItem& item : items) {
-    const int64_t end = row + FindTensor(item.inputs, plan_->input_names[0])->shape()[0];
+    const int64_t end = row + FindTensor(item.inputs, plan.input_names[0])->shape()[0];
     ASSIGN_OR_RETURN(const std::vector<size_t> wanted, OutputIndices(item.outputs));
     RunResult& result = results.emplace_back();
     for (const size_t i : wanted) {
-      result.outputs.push_back({plan_->output_names[i], run.outputs[i].Rows(row, end)});
+      result.outputs.push_back({plan.output_names[i], run.outputs[i].Rows(row, end)});
     }
     row = end;
   }
   return results;
 }
 
-std::vector<TaskTime> CompiledModel::Profile(const runtime::TaskRuns& runs) const {
-  std::vector<TaskTime> profile;
-  std::vector<std::thread::id> threads;
-  for (size_t task = 0; task < runs.size(); ++task) {
-    TaskTime& time = profile.emplace_back();
-    time.task = plan_->tasks[task].name;
-    time.kernel = plan_->tasks[task].kernel;
-    time.time = runs[task].time;
-    for (const std::thread::id thread : runs[task].threads) {
-      const auto known = std::ranges::find(threads, thread);
-      time.threads.push_back(static_cast<int>(known - threads.begin()));
-      if (known == threads.end()) threads.push_back(thread);
-    }
+std::string CompiledModel::Explain() const {
+  std::string text = ToText(plan::Report(*fixed_.plan));
+  if (open_ != nullptr) {
+    text += "\nfor requests that replace defaults\n\n" + ToText(plan::Report(*open_->plan));
   }
-  return profile;
+  return text;
 }
 
 StatusOr<PlanReport> CompiledModel::Report(std::span<const NamedShape> inputs) const {
@@ -264,12 +335,10 @@ StatusOr<PlanReport> CompiledModel::Report(std::span<const NamedShape> inputs) c
     tensors.push_back({name, Tensor::Share(nullptr, dtype, shape, nullptr)});
   }
   RETURN_IF_ERROR(Validate(tensors));
-  std::vector<TensorView> views;
-  for (const std::string& name : plan_->input_names) {
-    views.push_back(FindTensor(tensors, name)->view());
-  }
-  ASSIGN_OR_RETURN(const runtime::Parts parts, session_.PartsOf(views));
-  PlanReport report = plan::Report(*plan_, *parts.shape_plan);
+  const Runner& runner = RunnerOf(tensors);
+  ASSIGN_OR_RETURN(const runtime::Parts parts,
+                   runner.session.PartsOf(ViewsOf(*runner.plan, tensors)));
+  PlanReport report = plan::Report(*runner.plan, *parts.shape_plan);
   report.parts = parts.count;
   report.arena_bytes = parts.arena_bytes;
   return report;

@@ -100,14 +100,8 @@ int Run(const Arguments& arguments) {
   fmt::print("{} threads, batch {}, medians of {} runs in ms; ratio below 1: Tandem is faster\n",
              arguments.threads, arguments.batch, arguments.iterations);
   fmt::print("{:24} {:>10} {:>10} {:>8} {:>10}\n", "model", "Tandem", "ONNX R.", "ratio", "apart");
-  int failures = 0;
-  for (const std::string& path : arguments.models) {
-    const Status compared = Compare(engine, env, path, arguments);
-    if (compared.ok()) continue;
-    ++failures;
-    fmt::print("{:24} {}\n", path, Message(compared));
-  }
-  return failures;
+  return MeasureAll(arguments.models,
+                    [&](const std::string& path) { return Compare(engine, env, path, arguments); });
 }
 
 }  // namespace

@@ -55,14 +55,8 @@ int Run(const Arguments& arguments) {
              arguments.iterations);
   fmt::print("{:24} {:>10} {:>10} {:>10} {:>8} {:>8}\n", "model", "1 thread", "no forks", "forks",
              "gain", "of forks");
-  int failures = 0;
-  for (const std::string& path : arguments.models) {
-    const Status compared = Compare(path, arguments);
-    if (compared.ok()) continue;
-    ++failures;
-    fmt::print("{:24} {}\n", path, Message(compared));
-  }
-  return failures;
+  return MeasureAll(arguments.models,
+                    [&](const std::string& path) { return Compare(path, arguments); });
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "loadtest/measure.h"
 
+#include <fmt/format.h>
+
 #include "cli/model_inputs.h"
 
 namespace tandem::loadtest {
@@ -27,6 +29,18 @@ StatusOr<std::vector<NamedTensor>> MakeInputs(const Model& model, int batch) {
   }
   RETURN_IF_ERROR(model.Validate(inputs));
   return inputs;
+}
+
+int MeasureAll(const std::vector<std::string>& models,
+               const std::function<Status(const std::string&)>& measure) {
+  int failures = 0;
+  for (const std::string& path : models) {
+    const Status measured = measure(path);
+    if (measured.ok()) continue;
+    ++failures;
+    fmt::print("{:24} {}\n", path, Message(measured));
+  }
+  return failures;
 }
 
 }  // namespace tandem::loadtest

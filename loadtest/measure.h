@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ void AddOptions(CLI::App& app, Arguments& arguments);
 
 // Float inputs of the model with `batch` items.
 StatusOr<std::vector<NamedTensor>> MakeInputs(const Model& model, int batch);
+
+// Calls `measure` with every model in turn and prints those that fail, with the reason; returns
+// their number.
+int MeasureAll(const std::vector<std::string>& models,
+               const std::function<Status(const std::string&)>& measure);
 
 // Wall times of one of the things that are measured in turns.
 class Stopwatch {

@@ -99,7 +99,7 @@ std::optional<graph::Patch> Gemm::Lower(const graph::Graph& graph, graph::NodeId
   graph::Node node = graph.node(id);
   const auto is_weight = [&](int port) {
     const graph::Value& value = graph.value(node.inputs[static_cast<size_t>(port)]);
-    return value.constant != nullptr && !value.is_input;
+    return value.constant != nullptr;
   };
   const bool transposes = options_.trans_a && is_weight(kA);
   const bool scales = options_.beta != 1 && options_.c_port == kC && is_weight(kC) &&

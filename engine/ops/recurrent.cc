@@ -305,12 +305,12 @@ bool IsZero(const graph::ConstantRef& constant) {
 // True for zeros, and for what ConstantOfShape or Expand make of zeros.
 bool MakesZeros(const graph::Graph& graph, graph::ValueId id) {
   const graph::Value& value = graph.value(id);
-  if (value.is_input) return false;
   if (value.constant != nullptr) return IsZero(value.constant);
+  if (value.is_input) return false;
   const graph::Node& node = graph.node(value.def);
   if (!node.domain.empty()) return false;
   if (node.op_type == "Expand") {
-    return !graph.value(node.inputs[0]).is_input && IsZero(graph.constant_input(node, 0));
+    return IsZero(graph.constant_input(node, 0));
   }
   if (node.op_type != "ConstantOfShape") return false;
   const auto filling = node.attributes.find("value");

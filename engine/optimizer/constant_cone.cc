@@ -22,16 +22,10 @@ bool Contains(const std::vector<graph::NodeId>& nodes, graph::NodeId id) {
 bool Collect(const graph::Graph& graph, graph::NodeId id, const PassContext& context,
              std::vector<graph::NodeId>& nodes) {
   const graph::Node& node = graph.node(id);
-  for (size_t port = 0; port < node.inputs.size(); ++port) {
-    const graph::ValueId input = node.inputs[port];
+  for (const graph::ValueId input : node.inputs) {
     if (input == kNoValue) continue;
     const graph::Value& value = graph.value(input);
-    if (value.constant != nullptr) {
-      if (FoldableInput(graph, node, static_cast<int>(port), context.options()) == nullptr) {
-        return false;
-      }
-      continue;
-    }
+    if (value.constant != nullptr) continue;
     if (value.def == graph::kNoNode || !context.postponed(value.def)) return false;
     if (!Contains(nodes, value.def) && !Collect(graph, value.def, context, nodes)) return false;
   }

@@ -17,7 +17,7 @@ struct ConstantCone {
 
 // The cone of `anchor`: the node alone when it reads constants only. Nothing when it reads anything
 // that is neither constant nor made by nodes that the pass has postponed, or when the cone is
-// large. Initializers that a request may override are no constants.
+// large.
 std::optional<ConstantCone> FindCone(const graph::Graph& graph, graph::NodeId anchor,
                                      const PassContext& context);
 

@@ -253,12 +253,7 @@ ops::ValueFacts Driver::FactsOfInput(graph::ValueId id) const {
     const auto found = facts_.find(id);
     if (found != facts_.end()) return found->second;
   }
-  ops::ValueFacts facts = ops::FactsOf(value);
-  if (value.is_input && context_.options_.overridable_inputs) {
-    facts.value.reset();
-    facts.content.reset();
-  }
-  return facts;
+  return ops::FactsOf(value);
 }
 
 // Infers the anchor from what the sweep has inferred of its inputs, so that the content of shape

@@ -8,11 +8,11 @@ namespace tandem::optimizer {
 namespace {
 
 // Opset 12 made training a (constant) input; opset 7 dropped is_test, which was 0 by default.
-bool TrainingIsOff(const graph::Graph& graph, graph::NodeId anchor, PassContext& context) {
+bool TrainingIsOff(const graph::Graph& graph, graph::NodeId anchor) {
   const graph::Node& node = graph.node(anchor);
   if (node.opset < 7) return IntAttribute(node, "is_test", 0) == 1;
   if (node.inputs.size() < 3 || node.inputs[2] == graph::kNoValue) return true;
-  const graph::ConstantRef mode = FoldableInput(graph, node, 2, context.options());
+  const graph::ConstantRef mode = graph.constant_input(node, 2);
   if (mode == nullptr || mode->view().dtype() != DType::kBool || mode->view().elements() != 1) {
     return false;
   }
@@ -33,7 +33,7 @@ std::optional<graph::Patch> DropIdentity(const graph::Graph& graph, graph::NodeI
       context.Refuse(graph, anchor, "output 1 (mask)", "the mask is read");
       return std::nullopt;
     }
-    if (!TrainingIsOff(graph, anchor, context)) {
+    if (!TrainingIsOff(graph, anchor)) {
       context.Refuse(graph, anchor, "input 2 (training_mode)",
                      "it is not known to be off in every run");
       return std::nullopt;

@@ -41,31 +41,30 @@ bool IsFloatVector(const graph::ConstantRef& constant, int64_t extent) {
 }
 
 // Conv's constants; the reason why they are none, or nothing.
-std::optional<std::string> MatchConv(const graph::Graph& graph, const OptimizeOptions& options,
-                                     Match& match) {
+std::optional<std::string> MatchConv(const graph::Graph& graph, Match& match) {
   const graph::Node& conv = graph.node(match.conv);
   if (!conv.epilogue.empty()) return "the Conv has an epilogue already";
   if (!SoleReader(graph, conv.outputs[0])) {
     return "the result of the Conv has another reader or is a graph output";
   }
-  match.weight = FoldableInput(graph, conv, 1, options);
+  match.weight = graph.constant_input(conv, 1);
   if (match.weight == nullptr || match.weight->dtype() != DType::kFloat ||
       match.weight->shape().rank() < 2) {
     return "the weight of the Conv is no float constant";
   }
   const int64_t channels = match.weight->shape()[0];
   if (conv.inputs.size() > 2 && conv.inputs[2] != graph::kNoValue) {
-    match.conv_bias = FoldableInput(graph, conv, 2, options);
+    match.conv_bias = graph.constant_input(conv, 2);
     if (!IsFloatVector(match.conv_bias, channels)) return "the bias of the Conv is no constant";
   }
   return std::nullopt;
 }
 
 std::optional<std::string> MatchNorm(const graph::Graph& graph, const graph::Node& norm,
-                                     const OptimizeOptions& options, Match& match) {
+                                     Match& match) {
   const int64_t channels = match.weight->shape()[0];
   for (int i = 0; i < 4; ++i) {
-    match.norm[static_cast<size_t>(i)] = FoldableInput(graph, norm, i + 1, options);
+    match.norm[static_cast<size_t>(i)] = graph.constant_input(norm, i + 1);
     if (!IsFloatVector(match.norm[static_cast<size_t>(i)], channels)) {
       return fmt::format("input {} is no float constant with an element per channel", i + 1);
     }
@@ -163,8 +162,8 @@ std::optional<graph::Patch> FoldBatchNorm(const graph::Graph& graph, graph::Node
   const graph::Node& conv = graph.node(match.conv);
   if (!conv.domain.empty() || conv.op_type != "Conv") return std::nullopt;
   std::optional<std::string> reason = Unusual(graph, norm);
-  if (!reason) reason = MatchConv(graph, context.options(), match);
-  if (!reason) reason = MatchNorm(graph, norm, context.options(), match);
+  if (!reason) reason = MatchConv(graph, match);
+  if (!reason) reason = MatchNorm(graph, norm, match);
   if (reason) {
     context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), *reason);
     return std::nullopt;

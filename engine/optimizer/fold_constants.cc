@@ -25,20 +25,20 @@ bool OnlyTensors(const graph::Graph& graph, const graph::Node& node) {
   });
 }
 
-// Says so when all that stands in the way is an input that a request may override.
-void ReportOverridable(const graph::Graph& graph, graph::NodeId anchor, PassContext& context) {
+// Says so when all that stands in the way is an input whose default a request may replace.
+void ReportReplaceable(const graph::Graph& graph, graph::NodeId anchor, PassContext& context) {
   const graph::Node& node = graph.node(anchor);
-  int overridable = -1;
+  std::optional<size_t> replaceable;
   for (size_t port = 0; port < node.inputs.size(); ++port) {
-    if (node.inputs[port] == kNoValue) continue;
-    if (graph.value(node.inputs[port]).constant == nullptr) return;
-    const int index = static_cast<int>(port);
-    if (FoldableInput(graph, node, index, context.options()) == nullptr) overridable = index;
+    const graph::ValueId input = node.inputs[port];
+    if (input == kNoValue || graph.value(input).constant != nullptr) continue;
+    if (!context.options().defaults.contains(input)) return;
+    replaceable = port;
   }
-  if (overridable < 0) return;
-  const auto& value = graph.value(node.inputs[static_cast<size_t>(overridable)]);
-  context.Refuse(graph, anchor, fmt::format("input {}", overridable),
-                 "a request may override this input", fmt::format("'{}'", value.name));
+  if (!replaceable) return;
+  context.Refuse(graph, anchor, fmt::format("input {}", *replaceable),
+                 "a request may replace this default",
+                 fmt::format("'{}'", graph.value(node.inputs[*replaceable]).name));
 }
 
 // The content that inference alone knows of an output, if it is all of it.
@@ -257,7 +257,7 @@ std::optional<graph::Patch> FoldConstants(const graph::Graph& graph, graph::Node
   const std::optional<ConstantCone> cone = FindCone(graph, anchor, context);
   const bool inferred = !cone && InferenceKnowsAll(graph, node, context);
   if (!cone && !inferred) {
-    ReportOverridable(graph, anchor, context);
+    ReportReplaceable(graph, anchor, context);
     return std::nullopt;
   }
   if (Refused(graph, anchor, context)) return std::nullopt;

@@ -27,8 +27,7 @@ using graph::ValueId;
 // Walks the formula from its end to q, k, v and mask and collects the nodes that compute it.
 class Matcher {
  public:
-  Matcher(const graph::Graph& graph, const OptimizeOptions& options)
-      : graph_(graph), options_(options) {}
+  explicit Matcher(const graph::Graph& graph) : graph_(graph) {}
 
   bool Match(NodeId root) {
     nodes_ = {root};
@@ -94,7 +93,7 @@ class Matcher {
       if (maker == kNoNode) maker = Maker(graph_, id, "Div");
       if (maker == kNoNode || !SoleReader(graph_, id)) return id;
       const graph::Node& node = graph_.node(maker);
-      const std::optional<ScalarOperand> operands = WithScalar(graph_, node, options_);
+      const std::optional<ScalarOperand> operands = WithScalar(graph_, node);
       if (!operands) return id;
       if (node.op_type == "Mul") {
         scale *= operands->scalar;
@@ -109,7 +108,6 @@ class Matcher {
   }
 
   const graph::Graph& graph_;
-  const OptimizeOptions& options_;
   std::vector<NodeId> nodes_;
 };
 
@@ -163,7 +161,7 @@ std::optional<graph::Patch> FuseAttention(const graph::Graph& graph, NodeId anch
   if (root.outputs[0] == kNoValue || Maker(graph, root.outputs[0], "MatMul") != anchor) {
     return std::nullopt;
   }
-  Matcher match(graph, context.options());
+  Matcher match(graph);
   if (!match.Match(anchor)) return std::nullopt;
   std::optional<std::string> reason = Unfit(graph, match);
   if (!reason) {

@@ -28,14 +28,14 @@ bool IsClip(const graph::Node& node) { return node.domain.empty() && node.op_typ
 
 // The attributes of the stage; bounds of a Clip that are constant inputs become attributes. Nothing
 // when a bound is known only in a run.
-std::optional<graph::Attributes> StageAttributes(const graph::Graph& graph, const graph::Node& node,
-                                                 const OptimizeOptions& options) {
+std::optional<graph::Attributes> StageAttributes(const graph::Graph& graph,
+                                                 const graph::Node& node) {
   graph::Attributes attributes = node.attributes;
   if (!IsClip(node)) return attributes;
   constexpr std::string_view kBounds[] = {"min", "max"};
   for (size_t port = 1; port < node.inputs.size(); ++port) {
     if (node.inputs[port] == kNoValue) continue;
-    const graph::ConstantRef bound = FoldableInput(graph, node, static_cast<int>(port), options);
+    const graph::ConstantRef bound = graph.constant_input(node, static_cast<int>(port));
     if (bound == nullptr || bound->view().dtype() != DType::kFloat ||
         bound->view().elements() != 1) {
       return std::nullopt;
@@ -155,12 +155,7 @@ graph::Patch Fuse(const graph::Graph& graph, graph::NodeId anchor, const Candida
   fused.epilogue.push_back(std::move(stage));
   const graph::ValueId result = node.inputs[static_cast<size_t>(candidate.port)];
   std::ranges::replace(fused.outputs, result, node.outputs[0]);
-  fused.origin = OriginOf(graph, candidate.producer) + " + " + OriginOf(graph, anchor);
-  graph::Patch patch(graph);
-  patch.AddNode(std::move(fused));
-  patch.RemoveNode(anchor);
-  patch.RemoveNode(candidate.producer);
-  return patch;
+  return FusePair(graph, candidate.producer, anchor, std::move(fused));
 }
 
 }  // namespace
@@ -175,8 +170,7 @@ std::optional<graph::Patch> FuseEpilogue(const graph::Graph& graph, graph::NodeI
   const ops::Traits traits = ops::OpOf(node).traits();
   if (!traits.elementwise || traits.view) return std::nullopt;
   if (DataInputs(node) < 1 || DataInputs(node) > 2) return std::nullopt;
-  const std::optional<graph::Attributes> attributes =
-      StageAttributes(graph, node, context.options());
+  const std::optional<graph::Attributes> attributes = StageAttributes(graph, node);
   if (!attributes) return std::nullopt;
   for (const Candidate& candidate : CandidatesOf(graph, node, context)) {
     const ops::Decision decision = Ask(graph, node, candidate, *attributes);

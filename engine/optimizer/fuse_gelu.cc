@@ -26,14 +26,13 @@ constexpr double kCubic = 0.044715;
 // Follows the formula below one x and collects the nodes that compute it.
 class Matcher {
  public:
-  Matcher(const graph::Graph& graph, const OptimizeOptions& options, ValueId x)
-      : graph_(graph), options_(options), x_(x) {}
+  Matcher(const graph::Graph& graph, ValueId x) : graph_(graph), x_(x) {}
 
   // scalar + rest; the rest, or kNoValue.
   ValueId SumWith(ValueId id, double scalar) {
     const NodeId sum = Maker(graph_, id, "Add");
     if (sum == kNoNode) return kNoValue;
-    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum), options_);
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum));
     if (!operands || !IsAbout(operands->scalar, scalar)) return kNoValue;
     nodes_.push_back(sum);
     return operands->other;
@@ -66,7 +65,7 @@ class Matcher {
 
  private:
   Product Expand(ValueId id) {
-    Product product = ProductOf(graph_, id, options_);
+    Product product = ProductOf(graph_, id);
     nodes_.insert(nodes_.end(), product.nodes.begin(), product.nodes.end());
     return product;
   }
@@ -81,7 +80,7 @@ class Matcher {
       }
       const NodeId pow = Maker(graph_, factor, "Pow");
       if (pow == kNoNode || graph_.node(pow).inputs[0] != x_) return false;
-      const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(pow), options_);
+      const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(pow));
       if (!operands || operands->port != 1) return false;
       if (operands->scalar != 2 && operands->scalar != 3) return false;
       found += static_cast<int>(operands->scalar);
@@ -103,7 +102,6 @@ class Matcher {
   }
 
   const graph::Graph& graph_;
-  const OptimizeOptions& options_;
   const ValueId x_;
   std::vector<NodeId> nodes_;
 };
@@ -128,11 +126,11 @@ std::optional<graph::Patch> FuseGelu(const graph::Graph& graph, NodeId anchor,
   const graph::Node& root = graph.node(anchor);
   const ValueId y = root.outputs.empty() ? kNoValue : root.outputs[0];
   if (Maker(graph, y, "Mul") == kNoNode && Maker(graph, y, "Div") == kNoNode) return std::nullopt;
-  const Product product = ProductOf(graph, y, context.options());
+  const Product product = ProductOf(graph, y);
   if (product.factors.size() != 2 || !IsAbout(product.scale, 0.5)) return std::nullopt;
   for (const size_t i : {0, 1}) {
     const ValueId x = product.factors[i];
-    Matcher matcher(graph, context.options(), x);
+    Matcher matcher(graph, x);
     const std::optional<std::string> form = GateOf(matcher, product.factors[1 - i]);
     if (!form) continue;
     std::vector<NodeId> nodes = product.nodes;

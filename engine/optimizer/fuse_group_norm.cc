@@ -33,9 +33,9 @@ struct Match {
 
 // A constant with an element for each of `channels`, aligned to axis 1 of a value of `rank`.
 graph::ConstantRef PerChannel(const graph::Graph& graph, const graph::Node& node, int port,
-                              int64_t channels, const OptimizeOptions& options) {
+                              int64_t channels) {
   const int64_t rank = static_cast<int64_t>(graph.value(node.outputs[0]).type.dims->size());
-  graph::ConstantRef constant = FoldableInput(graph, node, port, options);
+  graph::ConstantRef constant = graph.constant_input(node, port);
   if (constant == nullptr || constant->dtype() != DType::kFloat) return nullptr;
   const Shape& shape = constant->shape();
   const int64_t axis = shape.rank() - (rank - 1);  // of the channels
@@ -72,8 +72,7 @@ bool MatchNormalized(const graph::Graph& graph, ValueId id, Match& match) {
 }
 
 // n * scale + bias, operands in any order.
-std::optional<Match> MatchAll(const graph::Graph& graph, NodeId add,
-                              const OptimizeOptions& options) {
+std::optional<Match> MatchAll(const graph::Graph& graph, NodeId add) {
   for (const int bias_port : {1, 0}) {
     const graph::Node& sum = graph.node(add);
     const NodeId mul = Maker(graph, sum.inputs[static_cast<size_t>(1 - bias_port)], "Mul");
@@ -84,8 +83,8 @@ std::optional<Match> MatchAll(const graph::Graph& graph, NodeId add,
       if (!MatchNormalized(graph, product.inputs[static_cast<size_t>(1 - scale_port)], match)) {
         continue;
       }
-      match.scale = PerChannel(graph, product, scale_port, match.channels, options);
-      match.bias = PerChannel(graph, sum, bias_port, match.channels, options);
+      match.scale = PerChannel(graph, product, scale_port, match.channels);
+      match.bias = PerChannel(graph, sum, bias_port, match.channels);
       if (match.scale != nullptr && match.bias != nullptr) return match;
     }
   }
@@ -107,12 +106,11 @@ std::optional<graph::Patch> FuseGroupNorm(const graph::Graph& graph, NodeId anch
       !graph.value(root.outputs[0]).type.dims) {
     return std::nullopt;
   }
-  const std::optional<Match> match = MatchAll(graph, anchor, context.options());
+  const std::optional<Match> match = MatchAll(graph, anchor);
   if (!match) return std::nullopt;
   const std::string role = "fuse into GroupNormalization";
   const graph::Node& norm = graph.node(match->norm);
-  if (!AllAre(FoldableInput(graph, norm, 1, context.options()), 1) ||
-      !AllAre(FoldableInput(graph, norm, 2, context.options()), 0)) {
+  if (!AllAre(graph.constant_input(norm, 1), 1) || !AllAre(graph.constant_input(norm, 2), 0)) {
     context.Refuse(graph, anchor, role, "the InstanceNormalization scales or shifts");
     return std::nullopt;
   }

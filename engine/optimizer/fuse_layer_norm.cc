@@ -21,8 +21,7 @@ using graph::ValueId;
 // Walks the formula from its end to x and collects the nodes that compute it, readers first.
 class Matcher {
  public:
-  Matcher(const graph::Graph& graph, const OptimizeOptions& options)
-      : graph_(graph), options_(options) {}
+  explicit Matcher(const graph::Graph& graph) : graph_(graph) {}
 
   // y = d / Sqrt(v + epsilon) * scale + bias.
   bool Match(ValueId y) {
@@ -71,7 +70,7 @@ class Matcher {
     const NodeId sum = Maker(graph_, graph_.node(root).inputs[0], "Add");
     if (sum == kNoNode) return false;
     nodes_.push_back(sum);
-    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum), options_);
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum));
     if (!operands) return false;
     epsilon = operands->scalar;
     const ValueId squares = MeanArgument(operands->other);
@@ -94,7 +93,7 @@ class Matcher {
 
   // d, when `id` is d^2.
   ValueId SquareRoot(ValueId id) {
-    const std::optional<Square> square = SquareOf(graph_, id, options_);
+    const std::optional<Square> square = SquareOf(graph_, id);
     if (!square) return kNoValue;
     nodes_.push_back(square->node);
     return square->of;
@@ -102,7 +101,7 @@ class Matcher {
 
   // What `id` is the mean of, over the last axes, which are kept; the same ones every time.
   ValueId MeanArgument(ValueId id) {
-    const std::optional<LastAxesMean> mean = LastAxesMeanOf(graph_, id, options_);
+    const std::optional<LastAxesMean> mean = LastAxesMeanOf(graph_, id);
     if (!mean || (axis != 0 && axis != mean->axis)) return kNoValue;
     axis = mean->axis;
     std::erase(nodes_, mean->node);  // two deviations may share their mean: it comes behind both
@@ -111,7 +110,6 @@ class Matcher {
   }
 
   const graph::Graph& graph_;
-  const OptimizeOptions& options_;
   std::vector<NodeId> nodes_;
 };
 
@@ -121,7 +119,7 @@ std::optional<graph::Patch> FuseLayerNorm(const graph::Graph& graph, NodeId anch
                                           PassContext& context) {
   const graph::Node& root = graph.node(anchor);
   if (root.op_type != "Add" || root.outputs[0] == kNoValue) return std::nullopt;
-  Matcher match(graph, context.options());
+  Matcher match(graph);
   if (!match.Match(root.outputs[0])) return std::nullopt;
   constexpr std::string_view kRole = "fuse into LayerNormalization";
   for (const ValueId operand : {match.scale, match.bias}) {

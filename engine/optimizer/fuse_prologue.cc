@@ -40,11 +40,8 @@ size_t OwnInputs(const graph::Node& node) {
 }
 
 // Nothing where an operand is not constant.
-std::optional<Stages> StagesOf(const graph::Graph& graph, const graph::Node& node,
-                               const OptimizeOptions& options) {
-  const auto is_constant = [&](int port) {
-    return FoldableInput(graph, node, port, options) != nullptr;
-  };
+std::optional<Stages> StagesOf(const graph::Graph& graph, const graph::Node& node) {
+  const auto is_constant = [&](int port) { return graph.constant_input(node, port) != nullptr; };
   const size_t own = OwnInputs(node);
   if (own < 1 || own > 2 || node.inputs[0] == kNoValue || node.inputs[own - 1] == kNoValue) {
     return std::nullopt;
@@ -104,7 +101,7 @@ std::optional<graph::Patch> FusePrologue(const graph::Graph& graph, graph::NodeI
   const graph::Node& maker = graph.node(def);
   const ops::Traits traits = ops::OpOf(maker).traits();
   if (!maker.domain.empty() || !traits.elementwise || traits.view) return std::nullopt;
-  const std::optional<Stages> stages = StagesOf(graph, maker, context.options());
+  const std::optional<Stages> stages = StagesOf(graph, maker);
   if (!stages) return std::nullopt;
   ops::Decision decision = Ask(graph, node, *stages);
   if (decision.accepted && !SoleReader(graph, node.inputs[0])) {
@@ -126,12 +123,7 @@ std::optional<graph::Patch> FusePrologue(const graph::Graph& graph, graph::NodeI
     fused.prologue.push_back(std::move(stage));
   }
   fused.inputs.insert(fused.inputs.end(), stages->operands.begin(), stages->operands.end());
-  fused.origin = OriginOf(graph, def) + " + " + OriginOf(graph, anchor);
-  graph::Patch patch(graph);
-  patch.AddNode(std::move(fused));
-  patch.RemoveNode(anchor);
-  patch.RemoveNode(def);
-  return patch;
+  return FusePair(graph, def, anchor, std::move(fused));
 }
 
 }  // namespace tandem::optimizer

@@ -18,11 +18,10 @@ using graph::kNoValue;
 
 // The axes, as far as folding may read them; all of them where none are named and the rank is
 // known.
-std::optional<std::vector<int64_t>> AxesOf(const graph::Graph& graph, const graph::Node& node,
-                                           const OptimizeOptions& options) {
+std::optional<std::vector<int64_t>> AxesOf(const graph::Graph& graph, const graph::Node& node) {
   std::vector<int64_t> axes;
   if (node.inputs.size() > 1 && node.inputs[1] != kNoValue) {
-    const graph::ConstantRef constant = FoldableInput(graph, node, 1, options);
+    const graph::ConstantRef constant = graph.constant_input(node, 1);
     if (constant == nullptr || constant->dtype() != DType::kInt64) return std::nullopt;
     const std::span<const int64_t> elements = constant->view().span<int64_t>();
     axes.assign(elements.begin(), elements.end());
@@ -85,7 +84,7 @@ std::optional<graph::Patch> FuseReduction(const graph::Graph& graph, graph::Node
   stage.op = node.op_type;
   stage.resolved = node.op;
   stage.attributes["keepdims"] = IntAttribute(node, "keepdims", 1);
-  if (const auto axes = AxesOf(graph, node, context.options())) stage.attributes["axes"] = *axes;
+  if (const auto axes = AxesOf(graph, node)) stage.attributes["axes"] = *axes;
   const ops::Decision decision = Ask(graph, node, stage.attributes);
   if (!decision.accepted) {
     // An empty rule: no kernel with an epilogue at all.
@@ -98,12 +97,7 @@ std::optional<graph::Patch> FuseReduction(const graph::Graph& graph, graph::Node
   graph::Node fused = graph.node(def);
   std::ranges::replace(fused.outputs, node.inputs[0], node.outputs[0]);
   fused.epilogue.push_back(std::move(stage));
-  fused.origin = OriginOf(graph, def) + " + " + OriginOf(graph, anchor);
-  graph::Patch patch(graph);
-  patch.AddNode(std::move(fused));
-  patch.RemoveNode(anchor);
-  patch.RemoveNode(def);
-  return patch;
+  return FusePair(graph, def, anchor, std::move(fused));
 }
 
 }  // namespace tandem::optimizer

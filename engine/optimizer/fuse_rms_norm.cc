@@ -20,8 +20,7 @@ using graph::ValueId;
 // Walks the formula from its end to x and collects the nodes that compute it, readers first.
 class Matcher {
  public:
-  Matcher(const graph::Graph& graph, const OptimizeOptions& options)
-      : graph_(graph), options_(options) {}
+  explicit Matcher(const graph::Graph& graph) : graph_(graph) {}
 
   // y = n * scale
   bool Match(NodeId mul) {
@@ -66,7 +65,7 @@ class Matcher {
     }
     const NodeId div = Maker(graph_, id, "Div");
     if (div == kNoNode) return false;
-    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(div), options_);
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(div));
     if (!operands || operands->port != 0 || operands->scalar != 1) return false;
     nodes_.push_back(div);
     return MatchRoot(operands->other);
@@ -78,11 +77,11 @@ class Matcher {
     if (root == kNoNode) return false;
     const NodeId sum = Maker(graph_, graph_.node(root).inputs[0], "Add");
     if (sum == kNoNode) return false;
-    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum), options_);
+    const std::optional<ScalarOperand> operands = WithScalar(graph_, graph_.node(sum));
     if (!operands) return false;
-    const std::optional<LastAxesMean> mean = LastAxesMeanOf(graph_, operands->other, options_);
+    const std::optional<LastAxesMean> mean = LastAxesMeanOf(graph_, operands->other);
     if (!mean) return false;
-    const std::optional<Square> square = SquareOf(graph_, mean->of, options_);
+    const std::optional<Square> square = SquareOf(graph_, mean->of);
     if (!square || square->of != x) return false;
     epsilon = operands->scalar;
     axis = mean->axis;
@@ -91,7 +90,6 @@ class Matcher {
   }
 
   const graph::Graph& graph_;
-  const OptimizeOptions& options_;
   std::vector<NodeId> nodes_;
 };
 
@@ -103,7 +101,7 @@ std::optional<graph::Patch> FuseRmsNorm(const graph::Graph& graph, NodeId anchor
   if (root.outputs[0] == kNoValue || Maker(graph, root.outputs[0], "Mul") != anchor) {
     return std::nullopt;
   }
-  Matcher match(graph, context.options());
+  Matcher match(graph);
   if (!match.Match(anchor)) return std::nullopt;
   constexpr std::string_view kRole = "fuse into RMSNormalization";
   if (!CoversLastAxes(graph, match.scale, match.x, match.axis)) {

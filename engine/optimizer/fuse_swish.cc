@@ -27,8 +27,7 @@ struct Match {
   std::vector<NodeId> gate;
 };
 
-std::optional<Match> MatchSwish(const graph::Graph& graph, ValueId gate, ValueId x,
-                                const OptimizeOptions& options) {
+std::optional<Match> MatchSwish(const graph::Graph& graph, ValueId gate, ValueId x) {
   const NodeId sigmoid = Maker(graph, gate, "Sigmoid");
   if (sigmoid == kNoNode) return std::nullopt;
   const ValueId argument = graph.node(sigmoid).inputs[0];
@@ -36,7 +35,7 @@ std::optional<Match> MatchSwish(const graph::Graph& graph, ValueId gate, ValueId
   if (argument == x) {
     product.factors = {x};
   } else {
-    product = ProductOf(graph, argument, options);
+    product = ProductOf(graph, argument);
   }
   if (product.factors != std::vector<ValueId>{x}) return std::nullopt;
   Match match;
@@ -71,7 +70,7 @@ std::optional<graph::Patch> FuseSwish(const graph::Graph& graph, NodeId anchor,
   if (!mul.domain.empty() || mul.op_type != "Mul" || !mul.epilogue.empty()) return std::nullopt;
   for (const size_t port : {0, 1}) {
     const ValueId x = mul.inputs[1 - port];
-    std::optional<Match> match = MatchSwish(graph, mul.inputs[port], x, context.options());
+    std::optional<Match> match = MatchSwish(graph, mul.inputs[port], x);
     if (!match) match = MatchHardSwish(graph, mul.inputs[port], x);
     if (!match) continue;
     std::vector<NodeId> nodes = {anchor};

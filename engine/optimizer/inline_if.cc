@@ -51,10 +51,10 @@ class Inliner {
 }  // namespace
 
 std::optional<graph::Patch> InlineIf(const graph::Graph& graph, graph::NodeId anchor,
-                                     PassContext& context) {
+                                     PassContext&) {
   const graph::Node& node = graph.node(anchor);
   if (!node.domain.empty() || node.op_type != "If") return std::nullopt;
-  const graph::ConstantRef condition = FoldableInput(graph, node, 0, context.options());
+  const graph::ConstantRef condition = graph.constant_input(node, 0);
   if (condition == nullptr || condition->view().elements() != 1) return std::nullopt;
   const std::string taken = *condition->view().data<bool>() ? "then_branch" : "else_branch";
   graph::Patch patch(graph);

@@ -22,8 +22,7 @@ bool IsOp(const graph::Node& node, std::string_view op) {
 }
 
 // Multiplies `product` by `id`, which has no other reader unless it is the root.
-void Multiply(const graph::Graph& graph, ValueId id, const OptimizeOptions& options,
-              Product& product) {
+void Multiply(const graph::Graph& graph, ValueId id, Product& product) {
   const bool is_root = product.nodes.empty() && product.factors.empty();
   NodeId maker = Maker(graph, id, "Mul");
   if (maker == kNoNode) maker = Maker(graph, id, "Div");
@@ -35,7 +34,7 @@ void Multiply(const graph::Graph& graph, ValueId id, const OptimizeOptions& opti
   }
   const graph::Node& node = graph.node(maker);
   const bool divides = node.op_type == "Div";
-  const std::optional<ScalarOperand> scaled = WithScalar(graph, node, options);
+  const std::optional<ScalarOperand> scaled = WithScalar(graph, node);
   if (divides && (!scaled || scaled->port != 1)) {
     product.factors.push_back(id);
     return;
@@ -43,21 +42,20 @@ void Multiply(const graph::Graph& graph, ValueId id, const OptimizeOptions& opti
   product.nodes.push_back(maker);
   if (scaled) {
     product.scale = divides ? product.scale / scaled->scalar : product.scale * scaled->scalar;
-    Multiply(graph, scaled->other, options, product);
+    Multiply(graph, scaled->other, product);
     return;
   }
-  for (const ValueId input : node.inputs) Multiply(graph, input, options, product);
+  for (const ValueId input : node.inputs) Multiply(graph, input, product);
 }
 
 // From the attribute, or since opset 18 from input 1; empty when they are not known.
-std::vector<int64_t> ReduceAxes(const graph::Graph& graph, const graph::Node& node,
-                                const OptimizeOptions& options) {
+std::vector<int64_t> ReduceAxes(const graph::Graph& graph, const graph::Node& node) {
   const auto found = node.attributes.find("axes");
   if (found != node.attributes.end()) {
     const auto* axes = std::get_if<std::vector<int64_t>>(&found->second);
     return axes == nullptr ? std::vector<int64_t>() : *axes;
   }
-  const graph::ConstantRef axes = FoldableInput(graph, node, 1, options);
+  const graph::ConstantRef axes = graph.constant_input(node, 1);
   if (axes == nullptr || axes->view().dtype() != DType::kInt64) return {};
   const auto span = axes->view().span<int64_t>();
   return {span.begin(), span.end()};
@@ -83,11 +81,10 @@ NodeId Maker(const graph::Graph& graph, ValueId id, std::string_view op) {
   return IsOp(graph.node(value.def), op) ? value.def : kNoNode;
 }
 
-std::optional<double> Scalar(const graph::Graph& graph, ValueId id, size_t max_rank,
-                             const OptimizeOptions& options) {
+std::optional<double> Scalar(const graph::Graph& graph, ValueId id, size_t max_rank) {
   if (id == kNoValue) return std::nullopt;
   const graph::Value& value = graph.value(id);
-  if (value.constant == nullptr || (value.is_input && options.overridable_inputs)) {
+  if (value.constant == nullptr) {
     return std::nullopt;
   }
   const TensorView& view = value.constant->view();
@@ -98,41 +95,38 @@ std::optional<double> Scalar(const graph::Graph& graph, ValueId id, size_t max_r
   return view.data<float>()[0];
 }
 
-std::optional<ScalarOperand> WithScalar(const graph::Graph& graph, const graph::Node& node,
-                                        const OptimizeOptions& options) {
+std::optional<ScalarOperand> WithScalar(const graph::Graph& graph, const graph::Node& node) {
   if (node.inputs.size() != 2) return std::nullopt;
   for (const int port : {1, 0}) {
     const ValueId other = node.inputs[static_cast<size_t>(1 - port)];
     if (other == kNoValue || !graph.value(other).type.dims) continue;
     const size_t rank = graph.value(other).type.dims->size();
     const std::optional<double> scalar =
-        Scalar(graph, node.inputs[static_cast<size_t>(port)], rank, options);
+        Scalar(graph, node.inputs[static_cast<size_t>(port)], rank);
     if (scalar) return ScalarOperand{*scalar, other, port};
   }
   return std::nullopt;
 }
 
-Product ProductOf(const graph::Graph& graph, ValueId id, const OptimizeOptions& options) {
+Product ProductOf(const graph::Graph& graph, ValueId id) {
   Product product;
-  Multiply(graph, id, options, product);
+  Multiply(graph, id, product);
   return product;
 }
 
-std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, ValueId id,
-                                           const OptimizeOptions& options) {
+std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, ValueId id) {
   const NodeId maker = Maker(graph, id, "ReduceMean");
   if (maker == kNoNode) return std::nullopt;
   const graph::Node& node = graph.node(maker);
   const auto& dims = graph.value(node.inputs[0]).type.dims;
   if (!dims || IntAttribute(node, "keepdims", 1) != 1) return std::nullopt;
   const std::optional<int64_t> axis =
-      FirstOfLast(ReduceAxes(graph, node, options), static_cast<int64_t>(dims->size()));
+      FirstOfLast(ReduceAxes(graph, node), static_cast<int64_t>(dims->size()));
   if (!axis) return std::nullopt;
   return LastAxesMean{maker, node.inputs[0], *axis};
 }
 
-std::optional<Square> SquareOf(const graph::Graph& graph, ValueId id,
-                               const OptimizeOptions& options) {
+std::optional<Square> SquareOf(const graph::Graph& graph, ValueId id) {
   if (const NodeId mul = Maker(graph, id, "Mul"); mul != kNoNode) {
     const graph::Node& node = graph.node(mul);
     if (node.inputs[0] != node.inputs[1]) return std::nullopt;
@@ -140,7 +134,7 @@ std::optional<Square> SquareOf(const graph::Graph& graph, ValueId id,
   }
   const NodeId pow = Maker(graph, id, "Pow");
   if (pow == kNoNode) return std::nullopt;
-  const std::optional<ScalarOperand> operands = WithScalar(graph, graph.node(pow), options);
+  const std::optional<ScalarOperand> operands = WithScalar(graph, graph.node(pow));
   if (!operands || operands->port != 1 || operands->scalar != 2) return std::nullopt;
   return Square{pow, operands->other};
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
-#include "engine/optimizer/optimizer.h"
 
 namespace tandem::optimizer {
 
@@ -15,10 +14,8 @@ namespace tandem::optimizer {
 // has a prologue or an epilogue already.
 graph::NodeId Maker(const graph::Graph& graph, graph::ValueId id, std::string_view op);
 
-// The element of a constant of one float element and of rank `max_rank` at most, that folding may
-// read.
-std::optional<double> Scalar(const graph::Graph& graph, graph::ValueId id, size_t max_rank,
-                             const OptimizeOptions& options);
+// The element of a constant of one float element and of rank `max_rank` at most.
+std::optional<double> Scalar(const graph::Graph& graph, graph::ValueId id, size_t max_rank);
 
 // A binary node's inputs, of which one is such a scalar.
 struct ScalarOperand {
@@ -26,8 +23,7 @@ struct ScalarOperand {
   graph::ValueId other = graph::kNoValue;
   int port = 0;  // of the scalar
 };
-std::optional<ScalarOperand> WithScalar(const graph::Graph& graph, const graph::Node& node,
-                                        const OptimizeOptions& options);
+std::optional<ScalarOperand> WithScalar(const graph::Graph& graph, const graph::Node& node);
 
 // scale times the product of `factors`, computed by `nodes` (Mul, and Div by a scalar; the root
 // first), whose results but the root's have no other reader.
@@ -37,7 +33,7 @@ struct Product {
   std::vector<graph::NodeId> nodes;
 };
 // The product that `id` is; `id` itself where nothing multiplies.
-Product ProductOf(const graph::Graph& graph, graph::ValueId id, const OptimizeOptions& options);
+Product ProductOf(const graph::Graph& graph, graph::ValueId id);
 
 // The mean of a value over its last axes, which are kept. `axis` is the first of them, counted from
 // the end: -1 is the last one.
@@ -46,16 +42,14 @@ struct LastAxesMean {
   graph::ValueId of = graph::kNoValue;
   int64_t axis = 0;
 };
-std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, graph::ValueId id,
-                                           const OptimizeOptions& options);
+std::optional<LastAxesMean> LastAxesMeanOf(const graph::Graph& graph, graph::ValueId id);
 
 // A value times itself, or raised to the power of 2.
 struct Square {
   graph::NodeId node = graph::kNoNode;
   graph::ValueId of = graph::kNoValue;
 };
-std::optional<Square> SquareOf(const graph::Graph& graph, graph::ValueId id,
-                               const OptimizeOptions& options);
+std::optional<Square> SquareOf(const graph::Graph& graph, graph::ValueId id);
 
 // The extents of `id` are known to be those of the axes of `x` from `axis` on, counted from the
 // end.

@@ -52,6 +52,7 @@ class BodyOptimizer {
     RETURN_IF_ERROR(ops::InferAll(*copy));
     OptimizeOptions options = context_.options();
     options.fold = context_.ledger().Rest();
+    options.defaults = DefaultsOf(*copy, result.captures);
     ASSIGN_OR_RETURN(OptimizeReport report, Optimize(*copy, context_.constants(), options));
     DropUnread(*copy, result.captures);
     result.cost = report.folded;
@@ -83,7 +84,7 @@ class BodyOptimizer {
   }
 
   graph::ConstantRef CapturedConstant(size_t port) const {
-    return FoldableInput(graph_, node_, static_cast<int>(port), context_.options());
+    return graph_.constant_input(node_, static_cast<int>(port));
   }
 
   // Captures that are constants by now become constants of the body.
@@ -102,6 +103,19 @@ class BodyOptimizer {
     }
     captures = std::move(kept);
     body.set_captures(static_cast<int>(captures.size()));
+  }
+
+  // The inputs of the body that are `captures` with a default that a request may replace.
+  graph::Defaults DefaultsOf(const graph::Graph& body,
+                             const std::vector<graph::ValueId>& captures) const {
+    const graph::Defaults& around = context_.options().defaults;
+    const auto formal = static_cast<size_t>(ops::FormalInputs(body));
+    graph::Defaults defaults;
+    for (size_t i = 0; i < captures.size(); ++i) {
+      const auto found = around.find(captures[i]);
+      if (found != around.end()) defaults[body.inputs()[formal + i]] = found->second;
+    }
+    return defaults;
   }
 
   static void DropUnread(graph::Graph& body, std::vector<graph::ValueId>& captures) {

@@ -12,6 +12,7 @@
 #include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "engine/graph/defaults.h"
 #include "engine/graph/graph.h"
 #include "engine/report.h"
 
@@ -64,9 +65,9 @@ struct FoldBudget {
 struct OptimizeOptions {
   std::set<std::string> disabled_passes;
   FoldBudget fold;
-  // Initializers that are graph inputs, too, may be given with a request: nothing is folded from
-  // them. Off: they are constants as any other.
-  bool overridable_inputs = false;
+  // What was taken from the inputs of the graph, which requests may replace (TakeDefaults). Only
+  // the declines tell: nodes that would fold from a default.
+  graph::Defaults defaults;
   Isa isa = Isa::kReference;  // of the kernels that folding evaluates with
   const Parallel* parallel = nullptr;
   // Asked before every node of every sweep; true ends the passes with Cancelled.

@@ -51,13 +51,14 @@ std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& 
   return patch;
 }
 
-graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,
-                                 const OptimizeOptions& options) {
-  if (port >= static_cast<int>(node.inputs.size())) return nullptr;
-  const graph::ValueId id = node.inputs[static_cast<size_t>(port)];
-  if (id == graph::kNoValue) return nullptr;
-  const graph::Value& value = graph.value(id);
-  return value.is_input && options.overridable_inputs ? nullptr : value.constant;
+graph::Patch FusePair(const graph::Graph& graph, graph::NodeId producer, graph::NodeId reader,
+                      graph::Node fused) {
+  fused.origin = OriginOf(graph, producer) + " + " + OriginOf(graph, reader);
+  graph::Patch patch(graph);
+  patch.AddNode(std::move(fused));
+  patch.RemoveNode(reader);
+  patch.RemoveNode(producer);
+  return patch;
 }
 
 std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {

@@ -28,9 +28,9 @@ std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& 
                                         const std::vector<graph::NodeId>& nodes, graph::Node fused,
                                         PassContext& context);
 
-// The constant at `port` that folding may read, or null: absent, not constant, or overridable.
-graph::ConstantRef FoldableInput(const graph::Graph& graph, const graph::Node& node, int port,
-                                 const OptimizeOptions& options);
+// `fused` in place of `producer` and of `reader`, which reads what it makes.
+graph::Patch FusePair(const graph::Graph& graph, graph::NodeId producer, graph::NodeId reader,
+                      graph::Node fused);
 
 // What a person calls the node: its origin, its name, or its operator and output.
 std::string OriginOf(const graph::Graph& graph, graph::NodeId id);

@@ -22,14 +22,24 @@ std::optional<graph::Dim> FirstDim(const graph::Value& value) {
 
 bool IsOne(const graph::Dim& dim) { return dim.is_number() && dim.number() == 1; }
 
+// The inputs that hold the items of a request.
+std::vector<graph::ValueId> InputsOfItems(const graph::Graph& graph,
+                                          const graph::Defaults& defaults) {
+  std::vector<graph::ValueId> inputs;
+  for (const graph::ValueId id : graph.inputs()) {
+    if (graph.value(id).constant == nullptr && !defaults.contains(id)) inputs.push_back(id);
+  }
+  return inputs;
+}
+
 // The reason why the ports do not have one batch axis in common, or nothing.
-std::optional<std::string> PortsDecline(const graph::Graph& graph) {
-  if (graph.inputs().empty()) return "the model has no inputs";
+std::optional<std::string> PortsDecline(const graph::Graph& graph,
+                                        const std::vector<graph::ValueId>& inputs) {
+  if (inputs.empty()) return "the model has no inputs";
   std::optional<graph::Dim> batch;
-  for (const std::vector<graph::ValueId>* ports : {&graph.inputs(), &graph.outputs()}) {
+  for (const std::vector<graph::ValueId>* ports : {&inputs, &graph.outputs()}) {
     for (const graph::ValueId id : *ports) {
       const graph::Value& value = graph.value(id);
-      if (value.is_input && value.constant != nullptr) continue;
       const std::optional<graph::Dim> first = FirstDim(value);
       if (!first) return fmt::format("'{}' has no first axis", value.name);
       if (!batch) batch = first;
@@ -44,13 +54,11 @@ std::optional<std::string> PortsDecline(const graph::Graph& graph) {
 }
 
 // The number of items: the first extent of the first input that leaves it open.
-std::optional<graph::Dim> ItemsOf(const graph::Graph& graph) {
-  for (const graph::ValueId id : graph.inputs()) {
-    const graph::Value& value = graph.value(id);
-    const std::optional<graph::Dim> first = FirstDim(value);
-    if (value.constant == nullptr && first && first->is_symbol() && first->coefficient() == 1) {
-      return first;
-    }
+std::optional<graph::Dim> ItemsOf(const graph::Graph& graph,
+                                  const std::vector<graph::ValueId>& inputs) {
+  for (const graph::ValueId id : inputs) {
+    const std::optional<graph::Dim> first = FirstDim(graph.value(id));
+    if (first && first->is_symbol() && first->coefficient() == 1) return first;
   }
   return std::nullopt;
 }
@@ -72,16 +80,26 @@ class Walk {
   std::optional<std::string> VisitInput(graph::ValueId id) {
     const graph::Value& value = graph_.value(id);
     const std::optional<graph::Dim> first = FirstDim(value);
-    std::optional<std::string> reason;
-    if (first && first->SameAs(items_)) {
-      reason = Carry(id, 0);
-    } else if (!value.type.dims || std::ranges::any_of(*value.type.dims, [this](const auto& dim) {
-                 return dim.is_unknown() || OfItems(dim);
-               })) {
-      reason = fmt::format("the extents of '{}' may depend on the number of items", value.name);
+    if (first && first->SameAs(items_)) return MixedIf(id, Carry(id, 0));
+    if (!value.type.dims || std::ranges::any_of(*value.type.dims, &graph::Dim::is_unknown)) {
+      return MixedIf(id,
+                     fmt::format("extents of '{}' may depend on the number of items", value.name));
     }
-    if (reason) mixed_[static_cast<size_t>(id)] = true;
-    return reason;
+    return VisitDefault(id);
+  }
+
+  // An input that all items share; the reason why it cannot be the same for any number of them, or
+  // nothing.
+  std::optional<std::string> VisitDefault(graph::ValueId id) {
+    const graph::Value& value = graph_.value(id);
+    if (!value.type.dims || std::ranges::none_of(*value.type.dims, [this](const graph::Dim& dim) {
+          return OfItems(dim);
+        })) {
+      return std::nullopt;
+    }
+    return MixedIf(id, fmt::format("'{}' is shared by all items but has shape {}, which depends on "
+                                   "them",
+                                   value.name, graph::ToString(*value.type.dims)));
   }
 
   // The reason why the batch ends at this node, or nothing; nothing as well where it ended before.
@@ -106,6 +124,11 @@ class Walk {
   }
 
  private:
+  std::optional<std::string> MixedIf(graph::ValueId id, std::optional<std::string> reason) {
+    if (reason) mixed_[static_cast<size_t>(id)] = true;
+    return reason;
+  }
+
   // The reason why the batch ends at this value, or nothing.
   std::optional<std::string> Carry(graph::ValueId id, std::optional<int> axis, int64_t rounds = 1) {
     axes_[static_cast<size_t>(id)] = axis;
@@ -274,25 +297,29 @@ class Walk {
 
 }  // namespace
 
-BatchAnalysis AnalyzeBatch(const graph::Graph& graph) {
+BatchAnalysis AnalyzeBatch(const graph::Graph& graph, const graph::Defaults& defaults) {
   BatchAnalysis analysis;
   analysis.roles.resize(static_cast<size_t>(graph.value_limit()));
-  std::optional<std::string> reason = PortsDecline(graph);
+  const std::vector<graph::ValueId> inputs = InputsOfItems(graph, defaults);
+  std::optional<std::string> reason = PortsDecline(graph, inputs);
   if (!reason && IsOne(*FirstDim(graph.value(graph.outputs().front())))) {
     analysis.fixed_at_one = true;
     analysis.reason = "the model fixes its batch at 1";
-    for (const std::vector<graph::ValueId>* ports : {&graph.inputs(), &graph.outputs()}) {
+    for (const std::vector<graph::ValueId>* ports : {&inputs, &graph.outputs()}) {
       for (const graph::ValueId id : *ports) {
         analysis.roles[static_cast<size_t>(id)] = BatchRole::kRows;
       }
     }
     return analysis;
   }
-  const std::optional<graph::Dim> items = ItemsOf(graph);
+  const std::optional<graph::Dim> items = ItemsOf(graph, inputs);
   if (items) {
     Walk walk(graph, *items);
-    for (const graph::ValueId id : graph.inputs()) {
-      if (graph.value(id).constant != nullptr) continue;
+    for (const auto& [id, constant] : defaults) {
+      std::optional<std::string> ends = walk.VisitDefault(id);
+      if (!reason) reason = std::move(ends);
+    }
+    for (const graph::ValueId id : inputs) {
       std::optional<std::string> ends = walk.VisitInput(id);
       if (!reason) reason = std::move(ends);
     }

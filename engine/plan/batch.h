@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/graph/defaults.h"
 #include "engine/graph/graph.h"
 
 namespace tandem::plan {
@@ -19,15 +20,17 @@ enum class BatchRole : uint8_t {
 };
 
 struct BatchAnalysis {
-  // Every input and output has the batch as axis 0 and no operator on the way mixes items.
+  // Every input of items and every output has the batch as axis 0 and no operator on the way mixes
+  // items.
   bool joinable = false;
   std::string reason;  // why not
-  // Every input and output has extent 1 on axis 0: a batch is as many runs.
+  // Every input of items and every output has extent 1 on axis 0: a batch is as many runs.
   bool fixed_at_one = false;
   std::vector<BatchRole> roles;  // by value of the graph
 };
 
-// `graph` must be resolved and inferred.
-BatchAnalysis AnalyzeBatch(const graph::Graph& graph);
+// `graph` must be resolved and inferred. Inputs that have one of the `defaults` hold no items: all
+// items of a request share them.
+BatchAnalysis AnalyzeBatch(const graph::Graph& graph, const graph::Defaults& defaults);
 
 }  // namespace tandem::plan

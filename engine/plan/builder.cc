@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "absl/container/flat_hash_set.h"
 #include "engine/base/check.h"
 #include "engine/ops/evaluate.h"
 #include "engine/ops/registry.h"
@@ -30,6 +31,18 @@ Shape EstimatedShape(const ops::ValueFacts& facts) {
   if (!facts.dims) return shape;
   for (const graph::Dim& dim : *facts.dims) shape.Append(dim.is_number() ? dim.number() : 1);
   return shape;
+}
+
+void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {
+  for (const PlanValue& value : plan.values) {
+    if (value.constant != nullptr) constants.insert(value.constant);
+  }
+  for (const graph::ConstantRef& constant : plan.defaults) {
+    if (constant != nullptr) constants.insert(constant);
+  }
+  for (const Task& task : plan.tasks) {
+    for (const auto& body : task.bodies) CollectConstants(*body, constants);
+  }
 }
 
 class Builder {
@@ -101,6 +114,8 @@ class Builder {
     if (value.constant != nullptr) return;  // a default that no request replaces in this plan
     plan_->whole.inputs.push_back(AddValue(id, Layout::kNative));
     plan_->input_names.push_back(value.name);
+    const auto found = options_.defaults.find(id);
+    plan_->defaults.push_back(found == options_.defaults.end() ? nullptr : found->second);
   }
 
   // The value in `layout`: as it is, or through a conversion that is made once.
@@ -246,10 +261,12 @@ class Builder {
   }
 
   Status AddBodies(Task& task, const std::string& path) {
+    PlanOptions options = options_;
+    options.defaults.clear();
     for (const graph::Body& body : graph::BodiesOf(task.node)) {
       const std::string inner = fmt::format("{}: {}: ", path, body.attribute);
       ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
-                       Builder(*body.graph, options_, constants_, packs_, inner).Build());
+                       Builder(*body.graph, options, constants_, packs_, inner).Build());
       for (const ops::PackRef& pack : plan->packs) AddPack(pack);
       std::ranges::copy(plan->declines, std::back_inserter(plan_->declines));
       task.bodies.push_back(std::move(plan));
@@ -258,7 +275,7 @@ class Builder {
   }
 
   void AddPack(const ops::PackRef& pack) {
-    if (std::ranges::find(plan_->packs, pack) == plan_->packs.end()) plan_->packs.push_back(pack);
+    if (known_packs_.insert(pack.get()).second) plan_->packs.push_back(pack);
   }
 
   void AddView(Task task) {
@@ -312,9 +329,13 @@ class Builder {
 
   Status AddOutput(size_t i) {
     const graph::ValueId id = graph_.outputs()[i];
-    ASSIGN_OR_RETURN(const ValueIndex index, ValueIn(id, Layout::kNative, 0));
-    At(index).is_output = true;
-    plan_->whole.outputs.push_back(index);
+    const StatusOr<ValueIndex> index = ValueIn(id, Layout::kNative, 0);
+    if (!index.ok()) {
+      return Annotate(index.status(),
+                      fmt::format("{}output '{}'", path_, graph_.output_names()[i]));
+    }
+    At(*index).is_output = true;
+    plan_->whole.outputs.push_back(*index);
     plan_->output_names.push_back(graph_.output_names()[i]);
     return absl::OkStatus();
   }
@@ -336,24 +357,26 @@ class Builder {
       if (value.constant != nullptr) value.content = value.constant->hash();
       if (!read_native[v] && !value.is_output) value.constant = nullptr;
       if (value.constant == nullptr) continue;
-      ASSIGN_OR_RETURN(value.constant, constants_.WrittenOut(value.constant));
+      RETURN_IF_ERROR(WriteOut(value));
     }
-    std::set<graph::ConstantRef> constants;
-    CollectConstants(*plan_, constants);
-    for (const graph::ConstantRef& constant : constants) {
-      plan_->constant_bytes += constant->view().byte_size();
-    }
-    for (const ops::PackRef& pack : plan_->packs) plan_->pack_bytes += pack->buffer.size();
+    const HeldBytes held = BytesOf({plan_.get()});
+    plan_->constant_bytes = held.constants;
+    plan_->pack_bytes = held.packs;
     return absl::OkStatus();
   }
 
-  static void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {
-    for (const PlanValue& value : plan.values) {
-      if (value.constant != nullptr) constants.insert(value.constant);
+  // Gives the constant bytes of its own. An error names it with the first that reads it.
+  Status WriteOut(PlanValue& value) {
+    StatusOr<graph::ConstantRef> written = constants_.WrittenOut(value.constant);
+    if (!written.ok()) {
+      const std::string reader =
+          value.readers.empty() ? "a graph output"
+                                : plan_->tasks[static_cast<size_t>(value.readers.front())].name;
+      return Annotate(written.status(),
+                      fmt::format("{}{}: constant '{}'", path_, reader, value.name));
     }
-    for (const Task& task : plan.tasks) {
-      for (const auto& body : task.bodies) CollectConstants(*body, constants);
-    }
+    value.constant = *std::move(written);
+    return absl::OkStatus();
   }
 
   void AddSchedule() {
@@ -390,17 +413,41 @@ class Builder {
   const std::string path_;
   Layouts layouts_;
   std::map<Key, ValueIndex> index_;
+  absl::flat_hash_set<const ops::Pack*> known_packs_;  // those in plan_->packs
   std::vector<Status> errors_;
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
 };
 
 }  // namespace
 
+std::optional<size_t> FirstOfItems(const Plan& plan) {
+  for (size_t i = 0; i < plan.whole.inputs.size(); ++i) {
+    const auto v = static_cast<size_t>(plan.whole.inputs[i]);
+    if (plan.values[v].role == BatchRole::kRows) return i;
+  }
+  return std::nullopt;
+}
+
+HeldBytes BytesOf(const std::vector<const Plan*>& plans) {
+  std::set<graph::ConstantRef> constants;
+  std::set<ops::PackRef> packs;
+  for (const Plan* plan : plans) {
+    CollectConstants(*plan, constants);
+    packs.insert(plan->packs.begin(), plan->packs.end());
+  }
+  HeldBytes held;
+  for (const graph::ConstantRef& constant : constants) {
+    held.constants += constant->view().byte_size();
+  }
+  for (const ops::PackRef& pack : packs) held.packs += pack->buffer.size();
+  return held;
+}
+
 StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs) {
   Builder builder(graph, options, constants, packs);
   ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, builder.Build());
-  plan->batch = AnalyzeBatch(graph);
+  plan->batch = AnalyzeBatch(graph, options.defaults);
   builder.AddRoles(plan->batch, *plan);
   if (!plan->batch.joinable && !plan->batch.fixed_at_one) plan->cut = FindCut(*plan);
   return plan;

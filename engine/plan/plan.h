@@ -74,6 +74,9 @@ struct Plan {
   std::vector<Task> tasks;  // every value is defined before it is read
   Stage whole;
   std::optional<Cut> cut;  // where the batch ends on the way and something comes before
+  // By input of the whole: what it is where a request does not name it, the same for all its items;
+  // null for those that every request names.
+  std::vector<graph::ConstantRef> defaults;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   Schedule schedule;
@@ -81,7 +84,7 @@ struct Plan {
   optimizer::OptimizeReport optimized;
   std::vector<Decline> declines;    // of the file and the schedule, with those of bodies
   std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once
-  size_t constant_bytes = 0;        // of the constants in `values` and in bodies, each once
+  size_t constant_bytes = 0;  // of the constants in `values`, `defaults` and bodies, each once
   size_t pack_bytes = 0;
 };
 
@@ -89,6 +92,8 @@ struct PlanOptions {
   Isa isa = Isa::kReference;
   // Independent branches that take at least this long run in parallel.
   double fork_gate_seconds = 20e-6;
+  // Of inputs of the graph (graph::TakeDefaults).
+  graph::Defaults defaults;
   // Asked before every node; true ends the build with Cancelled.
   std::function<bool()> stopped;
 };
@@ -102,5 +107,16 @@ StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanO
 
 // What is known of the plan before any shapes are.
 PlanReport Report(const Plan& plan);
+
+// The index among the inputs of the first that holds the items of a request; nothing when none
+// does.
+std::optional<size_t> FirstOfItems(const Plan& plan);
+
+// What several plans hold together, each constant and each pack once.
+struct HeldBytes {
+  size_t constants = 0;
+  size_t packs = 0;
+};
+HeldBytes BytesOf(const std::vector<const Plan*>& plans);
 
 }  // namespace tandem::plan

@@ -167,11 +167,8 @@ Session::Views Session::ItemsOf(std::span<const TensorView> inputs, int64_t begi
 
 // Of the batch; 1 where there is none.
 int64_t Session::Items(std::span<const TensorView> inputs) const {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto v = static_cast<size_t>(plan_.whole.inputs[i]);
-    if (plan_.values[v].role == plan::BatchRole::kRows) return inputs[i].shape()[0];
-  }
-  return 1;
+  const std::optional<size_t> first = plan::FirstOfItems(plan_);
+  return first ? inputs[*first].shape()[0] : 1;
 }
 
 // Items of the largest part when a batch is cut for the threads there are, or because the model

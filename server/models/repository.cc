@@ -27,8 +27,6 @@ struct Entry {
   ServedModelRef served;
 };
 
-constexpr std::string_view kLeadingZeros = "leading zeros are not allowed";
-
 // When a client should ask again for a model that is loading.
 constexpr std::chrono::milliseconds kLoadingRetry{1000};
 
@@ -53,8 +51,9 @@ std::string WhyNoVersion(const FoundModel& found) {
   std::string why = fmt::format(
       "model '{}': no version; a version is a directory with a positive number as its name",
       found.name);
-  if (!found.with_leading_zeros.empty()) {
-    why += fmt::format("; '{}' is none: {}", found.with_leading_zeros.front(), kLeadingZeros);
+  if (!found.no_versions.empty()) {
+    const auto& [directory, reason] = found.no_versions.front();
+    why += fmt::format("; '{}' is none: {}", directory, reason);
   }
   return why;
 }
@@ -134,9 +133,9 @@ void Repository::Impl::Enter(const ScanResult& scan) {
   const std::scoped_lock lock(mutex_);
   for (const FoundModel& found : scan.models) {
     Entry entry;
-    for (const std::string& name : found.with_leading_zeros) {
-      spdlog::warn("version ignored model={} version={:?} reason={:?}", found.name, name,
-                   kLeadingZeros);
+    for (const auto& [directory, reason] : found.no_versions) {
+      spdlog::warn("version ignored model={} version={:?} reason={:?}", found.name, directory,
+                   reason);
     }
     if (found.versions.empty()) {
       entry.state = ModelState::kUnavailable;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 namespace tandem::server {
@@ -30,15 +31,25 @@ std::vector<std::string> Directories(const fs::path& path, std::error_code& erro
   return names;
 }
 
+// Of a name that is no version: what is wrong with the number that it is; "" where it is none, or
+// is 0.
+std::string WhatIsWrong(std::string_view name) {
+  const size_t zeros = std::min(name.find_first_not_of('0'), name.size());
+  const bool number =
+      std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!number || zeros == name.size()) return "";
+  if (zeros > 0) return "leading zeros are not allowed";
+  return fmt::format("it passes {}, the largest version", std::numeric_limits<int64_t>::max());
+}
+
 FoundModel FindVersions(const fs::path& root, const std::string& name) {
   std::error_code error;
   FoundModel model{.name = name, .leads_nowhere = LeadsNowhere(root / name)};
   for (const std::string& directory : Directories(root / name, error)) {
-    const size_t zeros = std::min(directory.find_first_not_of('0'), directory.size());
     if (const std::optional<int64_t> version = ParseVersion(directory)) {
       model.versions.push_back(*version);
-    } else if (zeros > 0 && ParseVersion(std::string_view(directory).substr(zeros))) {
-      model.with_leading_zeros.push_back(directory);
+    } else if (std::string reason = WhatIsWrong(directory); !reason.empty()) {
+      model.no_versions.push_back({directory, std::move(reason)});
     }
   }
   std::sort(model.versions.begin(), model.versions.end());

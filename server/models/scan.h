@@ -17,11 +17,17 @@ bool IsModelName(std::string_view name);
 // A positive decimal number without sign or leading zeros, as int64; else nothing.
 std::optional<int64_t> ParseVersion(std::string_view text);
 
+// A directory with a number as its name that is no version, and why.
+struct NoVersion {
+  std::string directory;
+  std::string reason;
+};
+
 struct FoundModel {
   std::string name;
   std::vector<int64_t> versions;  // rising; may be empty
-  // Directories that would be versions but for their leading zeros: no versions.
-  std::vector<std::string> with_leading_zeros;
+  // Directories that are meant as versions and are none.
+  std::vector<NoVersion> no_versions;
   bool leads_nowhere = false;  // a symbolic link to what is not there
 };
 

@@ -175,7 +175,7 @@ TEST_F(CommandsTest, BenchMeasuresOnGivenInputs) {
   config.inputs = {{"x", directory_ / "x.npy"}};
   EXPECT_THAT(Answer(config), HasSubstr("'x' float[2,4,16,16]"));
   config.inputs = {{"nobody", directory_ / "x.npy"}};
-  EXPECT_THAT(ErrorOf(config), HasSubstr("the model has no input 'nobody'"));
+  EXPECT_EQ(ErrorOf(config), "--input names input 'nobody'; the model's inputs are 'x', 'bias'");
 }
 
 TEST_F(CommandsTest, RunPrintsOutputs) {
@@ -205,6 +205,14 @@ TEST_F(CommandsTest, RunNamesEveryMissingInput) {
   config.inputs.clear();
   EXPECT_EQ(ErrorOf(config),
             "no --input NAME=FILE for 'x' (float[N,4,16,16]), 'bias' (float[4,1,1])");
+}
+
+// Before what is missing: a name that is spelled wrong is often both.
+TEST_F(CommandsTest, RunNamesAnInputThatTheModelDoesNotHave) {
+  RunConfig config = RunIt();
+  ASSERT_EQ(config.inputs[0].name, "x");
+  config.inputs[0].name = "X";
+  EXPECT_EQ(ErrorOf(config), "--input names input 'X'; the model's inputs are 'x', 'bias'");
 }
 
 TEST_F(CommandsTest, RunNamesFilesThatCannotBeRead) {

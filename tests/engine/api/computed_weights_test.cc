@@ -18,6 +18,7 @@ using test::Loaded;
 using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
+using test::SpectralNorm;
 using test::Strict;
 
 using Ints = std::vector<int64_t>;
@@ -91,19 +92,7 @@ TEST(ComputedWeights, SourcesThatNobodyReadsAnyMoreAreFreed) {
 }
 
 TEST(ComputedWeights, SpectralNormIsPackedAtLoad) {
-  ModelBuilder builder(17);
-  builder.Input("x", DType::kFloat, {1, 4, 9, 9})
-      .Initializer("weight", RandomFloats({20, 4, 3, 3}, 1))
-      .Initializer("matrix_shape", IntTensor({20, 36}))
-      .Initializer("u", RandomFloats({20}, 2))
-      .Initializer("v", RandomFloats({36}, 3))
-      .Node("Reshape", {"weight", "matrix_shape"}, {"matrix"})
-      .Node("MatMul", {"matrix", "v"}, {"wv"})
-      .Node("MatMul", {"u", "wv"}, {"sigma"})
-      .Node("Div", {"weight", "sigma"}, {"w"})
-      .Node("Conv", {"x", "w"}, {"y"})
-      .Output("y");
-  ExpectFolded(builder, {{"x", RandomFloats({1, 4, 9, 9}, 4)}}, 1, Exact());
+  ExpectFolded(SpectralNorm(), {{"x", RandomFloats({1, 4, 9, 9}, 4)}}, 1, Exact());
 }
 
 TEST(ComputedWeights, PackedProjectionsOfAttentionAreSplitAtLoad) {

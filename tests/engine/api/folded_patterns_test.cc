@@ -13,6 +13,7 @@ using test::IntTensor;
 using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
+using test::SpectralNorm;
 using Ints = std::vector<int64_t>;
 
 struct Pattern {
@@ -33,22 +34,6 @@ ModelBuilder WeightNorm() {
       .Node("Div", {"g", "norm"}, {"scale"})
       .Node("Mul", {"v", "scale"}, {"w"})
       .Node("Conv", {"x", "w"}, {"y"}, {{"group", int64_t{16}}})
-      .Output("y");
-  return builder;
-}
-
-ModelBuilder SpectralNorm() {
-  ModelBuilder builder(17);
-  builder.Input("x", DType::kFloat, {1, 4, 9, 9})
-      .Initializer("weight", RandomFloats({20, 4, 3, 3}, 1))
-      .Initializer("matrix_shape", IntTensor({20, 36}))
-      .Initializer("u", RandomFloats({20}, 2))
-      .Initializer("v", RandomFloats({36}, 3))
-      .Node("Reshape", {"weight", "matrix_shape"}, {"matrix"})
-      .Node("MatMul", {"matrix", "v"}, {"wv"})
-      .Node("MatMul", {"u", "wv"}, {"sigma"})
-      .Node("Div", {"weight", "sigma"}, {"w"})
-      .Node("Conv", {"x", "w"}, {"y"})
       .Output("y");
   return builder;
 }

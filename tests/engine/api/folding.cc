@@ -1,5 +1,7 @@
 #include "tests/engine/api/folding.h"
 
+#include "tests/support/random_tensor.h"
+
 namespace tandem::test {
 
 Tensor IntTensor(const std::vector<int64_t>& values) {
@@ -58,6 +60,22 @@ void ExpectFolded(const ModelBuilder& builder, const std::vector<NamedTensor>& i
   for (size_t i = 0; i < plain.outputs.size(); ++i) {
     EXPECT_TRUE(Close(folded.outputs[i].tensor, plain.outputs[i].tensor, tolerance));
   }
+}
+
+ModelBuilder SpectralNorm() {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {1, 4, 9, 9})
+      .Initializer("weight", RandomFloats({20, 4, 3, 3}, 1))
+      .Initializer("matrix_shape", IntTensor({20, 36}))
+      .Initializer("u", RandomFloats({20}, 2))
+      .Initializer("v", RandomFloats({36}, 3))
+      .Node("Reshape", {"weight", "matrix_shape"}, {"matrix"})
+      .Node("MatMul", {"matrix", "v"}, {"wv"})
+      .Node("MatMul", {"u", "wv"}, {"sigma"})
+      .Node("Div", {"weight", "sigma"}, {"w"})
+      .Node("Conv", {"x", "w"}, {"y"})
+      .Output("y");
+  return builder;
 }
 
 }  // namespace tandem::test

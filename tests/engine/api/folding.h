@@ -36,4 +36,8 @@ Loaded LoadAndRun(const Engine& engine, const ModelBuilder& builder,
 void ExpectFolded(const ModelBuilder& builder, const std::vector<NamedTensor>& inputs, size_t steps,
                   Tolerance tolerance);
 
+// A convolution of x [1,4,9,9] whose weight is divided by its largest singular value, as exporters
+// write it.
+ModelBuilder SpectralNorm();
+
 }  // namespace tandem::test

@@ -3,132 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "tests/engine/api/comparison.h"
+#include "tests/engine/api/default_models.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem {
 namespace {
 
+using test::DefaultModel;
+using test::DefaultModels;
 using test::ExpectMeans;
 using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
-using Ints = std::vector<int64_t>;
-
-const graph::Dim kN = graph::Dim::Symbol("N");
-
-enum class Weight { kDefault, kConstant };
-
-// The models: y of x, and of w, which is an initializer and, as a default, an input, too.
-struct Case {
-  std::string name;
-  graph::DimVector x;
-  Shape w;
-  graph::DimVector y;
-  std::function<void(ModelBuilder&)> nodes;
-};
-
-// r = op(inputs), without inputs of its own: w comes from around it.
-ModelBuilder Branch(const std::string& op, const std::vector<std::string>& inputs) {
-  ModelBuilder body(17);
-  body.Node(op, inputs, {"r"}).Output("r");
-  return body;
-}
-
-// sum = sum w, as the body of a Loop.
-ModelBuilder Iteration() {
-  ModelBuilder body(17);
-  body.Input("i", DType::kInt64, {})
-      .Input("go", DType::kBool, {})
-      .Input("sum", DType::kFloat, {kN, 13})
-      .Node("MatMul", {"sum", "w"}, {"next"})
-      .Node("Identity", {"go"}, {"on"})
-      .Output("on", DType::kBool, {})
-      .Output("next", DType::kFloat, {kN, 13});
-  return body;
-}
-
-std::vector<Case> Cases() {
-  return {
-      {"a product",
-       {kN, 40},
-       {40, 30},
-       {kN, 30},
-       [](ModelBuilder& b) {
-         b.Node("MatMul", {"x", "w"}, {"y"});
-       }},
-      {"a convolution",
-       {kN, 3, 9, 8},
-       {5, 3, 3, 3},
-       {kN, 5, 7, 6},
-       [](ModelBuilder& b) {
-         b.Node("Conv", {"x", "w"}, {"y"});
-       }},
-      {"what is folded",
-       {kN, 40},
-       {40, 30},
-       {kN, 30},
-       [](ModelBuilder& b) {
-         b.Node("Tanh", {"w"}, {"t"}).Node("MatMul", {"x", "t"}, {"y"});
-       }},
-      {"a weight norm",
-       {kN, 6, 20},
-       {32, 3, 5},
-       {kN, 32, 16},
-       [](ModelBuilder& b) {
-         b.Initializer("g", RandomFloats({32, 1, 1}, 2, 0.5F, 2))
-             .Node("ReduceL2", {"w"}, {"norm"}, {{"axes", Ints{1, 2}}})
-             .Node("Div", {"g", "norm"}, {"scale"})
-             .Node("Mul", {"w", "scale"}, {"v"})
-             .Node("Conv", {"x", "v"}, {"y"}, {{"group", int64_t{2}}});
-       }},
-      {"an operand that fuses",
-       {kN, 40},
-       {30},
-       {kN, 30},
-       [](ModelBuilder& b) {
-         b.Initializer("m", RandomFloats({40, 30}, 2))
-             .Node("MatMul", {"x", "m"}, {"p"})
-             .Node("Add", {"p", "w"}, {"y"});
-       }},
-      {"a branch",
-       {kN, 13},
-       {13, 13},
-       {kN, 13},
-       [](ModelBuilder& b) {
-         b.Initializer("zero", Tensor::Scalar(0.0F))
-             .Node("ReduceSum", {"x"}, {"s"}, {{"keepdims", int64_t{0}}})
-             .Node("Greater", {"s", "zero"}, {"c"})
-             .Node("If", {"c"}, {"y"})
-             .Body("then_branch", Branch("MatMul", {"x", "w"}))
-             .Body("else_branch", Branch("Identity", {"x"}));
-       }},
-      {"an iteration",
-       {kN, 13},
-       {13, 13},
-       {kN, 13},
-       [](ModelBuilder& b) {
-         b.Initializer("trips", Tensor::Scalar<int64_t>(3))
-             .Node("Loop", {"trips", "", "x"}, {"y"})
-             .Body("body", Iteration());
-       }},
-  };
-}
-
-ModelBuilder Build(const Case& c, Weight weight) {
-  ModelBuilder builder(17);
-  builder.Input("x", DType::kFloat, c.x);
-  if (weight == Weight::kDefault) builder.Input("w", DType::kFloat, graph::ToDims(c.w));
-  builder.Initializer("w", RandomFloats(c.w, 1, -0.5F, 0.5F));
-  c.nodes(builder);
-  builder.Output("y", DType::kFloat, c.y);
-  return builder;
-}
+using test::Weight;
 
 TEST(InputDefaults, AreTheNumbersOfAConstant) {
-  for (const Case& c : Cases()) {
+  for (const DefaultModel& c : DefaultModels()) {
     SCOPED_TRACE(c.name);
     ExpectMeans(Build(c, Weight::kDefault).Serialize(),
                 {.oracle = Build(c, Weight::kConstant).Serialize()});
@@ -136,7 +27,7 @@ TEST(InputDefaults, AreTheNumbersOfAConstant) {
 }
 
 TEST(InputDefaults, ARequestThatNamesOneIsRefusedAndTheNextOneIsRight) {
-  for (const Case& c : Cases()) {
+  for (const DefaultModel& c : DefaultModels()) {
     SCOPED_TRACE(c.name);
     const Engine engine(EngineOptions{.threads = 2});
     const auto model = LoadModel(engine, Build(c, Weight::kDefault).Serialize());
@@ -161,7 +52,7 @@ TEST(InputDefaults, ARequestThatNamesOneIsRefusedAndTheNextOneIsRight) {
 
 TEST(InputDefaults, AreToldWithTheInputs) {
   const Engine engine(EngineOptions{.threads = 1});
-  const Case product = Cases()[0];
+  const DefaultModel product = DefaultModels()[0];
   const auto model = LoadModel(engine, Build(product, Weight::kDefault).Serialize());
   ASSERT_NE(model, nullptr);
   ASSERT_EQ(model->info().inputs.size(), 2u);
@@ -172,7 +63,7 @@ TEST(InputDefaults, AreToldWithTheInputs) {
 
 // Before IR version 4 every initializer was listed as an input, and meant as a constant.
 TEST(InputDefaults, BeforeIr4AreNoInputsAtAll) {
-  for (const Case& c : Cases()) {
+  for (const DefaultModel& c : DefaultModels()) {
     SCOPED_TRACE(c.name);
     ModelBuilder old = Build(c, Weight::kDefault);
     old.IrVersion(3);
@@ -190,7 +81,7 @@ TEST(InputDefaults, BeforeIr4AreNoInputsAtAll) {
 
 // A default that is a graph output, too, comes back as the file has it.
 TEST(InputDefaults, MayBeOutputs) {
-  const Case product = Cases()[0];
+  const DefaultModel product = DefaultModels()[0];
   ModelBuilder builder = Build(product, Weight::kDefault);
   builder.Output("w", DType::kFloat, graph::ToDims(product.w));
   const Engine engine(EngineOptions{.threads = 1});

@@ -23,11 +23,14 @@ using tandem::test::RandomFloats;
 using testing::HasSubstr;
 using testing::Pair;
 
+enum class Defaults { kFixed, kReplaceable };
+
 struct Loaded {
-  explicit Loaded(const ModelBuilder& builder) {
+  explicit Loaded(const ModelBuilder& builder, Defaults defaults = Defaults::kFixed) {
     auto imported = onnx_import::ImportBytes(builder.Serialize(), {}, constants);
     EXPECT_TRUE(imported.ok()) << imported.status();
     graph = std::move(imported->graph);
+    if (defaults == Defaults::kReplaceable) graph::TakeDefaults(graph);
     const Status resolved = ops::ResolveAll(graph);
     EXPECT_TRUE(resolved.ok()) << resolved;
     const Status inferred = ops::InferAll(graph);
@@ -104,13 +107,11 @@ TEST(InlineIf, StaysWhereTheConditionIsNotKnownOrThePassIsOff) {
   ExpectSameResults(Choice(true), {{"x", RandomFloats({3}, 1)}}, options);
 }
 
-TEST(InlineIf, AConditionThatARequestMayOverrideIsNotKnown) {
+TEST(InlineIf, AConditionThatARequestMayReplaceIsNotKnown) {
   ModelBuilder builder = Choice(true);
   builder.Input("c", DType::kBool, {});
-  Loaded model(builder);
-  OptimizeOptions options;
-  options.overridable_inputs = true;
-  model.Run(options);
+  Loaded model(builder, Defaults::kReplaceable);
+  model.Run();
   EXPECT_EQ(model.Only().op_type, "If");
 }
 
@@ -185,8 +186,10 @@ TEST(OptimizeBodies, CanBeSwitchedOff) {
 }
 
 // Whether the pass alone leaves the graph with all its bodies as it is.
-bool IsUnchanged(std::string_view pass, const ModelBuilder& builder, OptimizeOptions options = {}) {
-  Loaded model(builder);
+bool IsUnchanged(std::string_view pass, const ModelBuilder& builder,
+                 Defaults defaults = Defaults::kFixed) {
+  Loaded model(builder, defaults);
+  OptimizeOptions options;
   for (const std::string& name : PassNames()) {
     if (name != pass) options.disabled_passes.insert(name);
   }
@@ -198,10 +201,10 @@ bool IsUnchanged(std::string_view pass, const ModelBuilder& builder, OptimizeOpt
 TEST(InlineIf, LeavesAnOpenConditionAsItIs) {
   EXPECT_FALSE(IsUnchanged("inline_if", Choice(true)));
   EXPECT_TRUE(IsUnchanged("inline_if", Choice(false)));
-  ModelBuilder overridable = Choice(true);
-  overridable.Input("c", DType::kBool, {});
-  EXPECT_TRUE(IsUnchanged("inline_if", overridable, {.overridable_inputs = true}));
-  EXPECT_FALSE(IsUnchanged("inline_if", overridable));
+  ModelBuilder by_default = Choice(true);
+  by_default.Input("c", DType::kBool, {});
+  EXPECT_TRUE(IsUnchanged("inline_if", by_default, Defaults::kReplaceable));
+  EXPECT_FALSE(IsUnchanged("inline_if", by_default));
 }
 
 // A Loop whose body multiplies by what it captures, which is an initializer and an input.
@@ -221,13 +224,43 @@ ModelBuilder Capturing() {
   return model;
 }
 
-TEST(OptimizeBodies, LeavesACapturedConstantThatARequestMayOverride) {
-  EXPECT_TRUE(IsUnchanged("optimize_bodies", Capturing(), {.overridable_inputs = true}));
+TEST(OptimizeBodies, LeavesACapturedDefaultThatARequestMayReplace) {
+  EXPECT_TRUE(IsUnchanged("optimize_bodies", Capturing(), Defaults::kReplaceable));
   EXPECT_FALSE(IsUnchanged("optimize_bodies", Capturing()));
+  const test::NamedTensors inputs = {{"x", RandomFloats({2}, 1)},
+                                     {"M", Tensor::Scalar<int64_t>(3)},
+                                     {"k", Tensor::Of<float>({1}, {-2})}};
+  Loaded before(Capturing(), Defaults::kReplaceable), after(Capturing(), Defaults::kReplaceable);
+  after.Run();
+  const auto expected = Interpret(before.graph, inputs);
+  const auto results = Interpret(after.graph, inputs);
+  ASSERT_TRUE(expected.ok() && results.ok()) << expected.status() << results.status();
+  EXPECT_TRUE(Close(results->at("y"), expected->at("y"), Exact()));
+}
+
+// The body's own fold, of k, is declined because a request may replace what k is made of.
+TEST(OptimizeBodies, AFoldOfACapturedDefaultIsDeclinedByName) {
+  ModelBuilder body;
+  body.Node("Neg", {"w"}, {"k"}, {}, "source").Node("Add", {"x", "k"}, {"r"}).Output("r");
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {3})
+      .Input("c", DType::kBool, {})
+      .Input("w", DType::kFloat, {3})
+      .Initializer("w", RandomFloats({3}, 1))
+      .Node("If", {"c"}, {"y"}, {}, "choice")
+      .Body("then_branch", body)
+      .Body("else_branch", Branch("Neg", {"x"}))
+      .Output("y");
+  Loaded model(builder);
   OptimizeOptions options;
-  options.overridable_inputs = true;
-  ExpectSameResults(Capturing(), {{"x", RandomFloats({2}, 1)}, {"M", Tensor::Scalar<int64_t>(3)}},
-                    options);
+  options.disabled_passes = {"fuse_epilogue"};
+  options.defaults = graph::TakeDefaults(model.graph);
+  const OptimizeReport report = model.Run(options);
+  const auto declined =
+      std::ranges::find(report.declines, "a request may replace this default", &Decline::rule);
+  ASSERT_NE(declined, report.declines.end());
+  EXPECT_EQ(declined->node, "node 'choice' (If): then_branch: node 'source' (Neg)");
+  EXPECT_EQ(declined->numbers, "'w'");
 }
 
 // Nodes of the outer body that are left, and the nodes whose folding was declined for its work,

@@ -115,9 +115,11 @@ TEST(FoldConstants, AnInputWithADefaultFoldsUnlessRequestsMayOverrideIt) {
   EXPECT_NE(fixed.graph.value(fixed.c).constant, nullptr) << "an input keeps its default";
   OneFold open;
   open.graph.MarkInput(open.c);
-  EXPECT_FALSE(open.folds({.overridable_inputs = true}));
+  OptimizeOptions options;
+  options.defaults = graph::TakeDefaults(open.graph);
+  EXPECT_FALSE(open.folds(options));
   ASSERT_EQ(open.declines.size(), 1u);
-  EXPECT_THAT(open.declines[0].rule, HasSubstr("override"));
+  EXPECT_THAT(open.declines[0].rule, HasSubstr("replace"));
   EXPECT_THAT(open.declines[0].numbers, HasSubstr("'c'"));
 }
 

@@ -102,17 +102,17 @@ TEST(FoldDeclines, GrowthOfTheModelBeyondItsBudgetSaysBothNumbers) {
              .numbers = "10240 > 10239 bytes"});
 }
 
-TEST(FoldDeclines, AnInputThatARequestMayOverrideIsNamed) {
+TEST(FoldDeclines, ADefaultThatARequestMayReplaceIsNamed) {
   Builder builder;
   builder.Constant("v", RandomFloats({60, 50}, 1)).Node("Tanh", {"v"}, {"w"}, {}, "source");
   graph::Graph graph = builder.BuildProduct();
   graph.MarkInput(graph.FindValue("v"));
   OptimizeOptions options;
-  options.overridable_inputs = true;
+  options.defaults = graph::TakeDefaults(graph);
   ExpectOne(Declines(graph, builder.constants(), options),
             {.node = "node 'source' (Tanh)",
              .role = "input 0",
-             .rule = "a request may override this input",
+             .rule = "a request may replace this default",
              .numbers = "'v'"});
 }
 

@@ -32,7 +32,7 @@ struct Builder : GraphBuilder {
 
 BatchAnalysis Analyze(Builder& builder) {
   builder.Output("y");
-  return AnalyzeBatch(builder.Build());
+  return AnalyzeBatch(builder.Build(), {});
 }
 
 void ExpectDeclined(Builder& builder, const std::string& text) {

@@ -195,6 +195,20 @@ TEST_F(RepositoryTest, AVersionWithLeadingZerosIsNamedInTheReason) {
               Not(HasSubstr("leading zeros")));
 }
 
+TEST_F(RepositoryTest, AVersionBeyondTheLargestNumberIsNamedInTheReason) {
+  AddVersion("m/9223372036854775808");
+  AddVersion("zeros/00009223372036854775808");
+  AddVersion("largest/9223372036854775807");
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  ExpectError(repository->Find("m", "").status(), absl::StatusCode::kUnavailable,
+              "model 'm': no version; a version is a directory with a positive number as its name; "
+              "'9223372036854775808' is none: it passes 9223372036854775807, the largest version");
+  EXPECT_THAT(std::string(Message(repository->Find("zeros", "").status())),
+              HasSubstr("leading zeros"));
+  EXPECT_TRUE(repository->Find("largest", "").ok());
+}
+
 TEST_F(RepositoryTest, ABrokenModelIsReportedAndTheOthersAreServed) {
   AddVersion("broken/7", "broken");
   AddVersion("good/1");

@@ -91,6 +91,31 @@ std::string ConstantChain(int nodes) {
   return Finish(builder, "y", {kN, 4});
 }
 
+// One node that reads all others, each of which reads x alone.
+std::string OneSum(const std::string& op, int nodes) {
+  ModelBuilder builder(17);
+  std::vector<std::string> terms;
+  for (int i = 0; i < nodes; ++i) {
+    terms.push_back("t" + std::to_string(i));
+    if (op == "MatMul") {
+      const float value = 1 + static_cast<float>(i) * 1e-6F;
+      builder.Initializer("w" + terms.back(), Tensor::Of<float>({1, 1}, {value}))
+          .Node(op, {"x", "w" + terms.back()}, {terms.back()});
+    } else {
+      builder.Node(op, {"x"}, {terms.back()});
+    }
+  }
+  builder.Node("Sum", terms, {"y"});
+  return Finish(builder, "y", {kN, 1});
+}
+
+TEST(LoadTime, IsLinearInTheInputsOfOneNode) {
+  for (const Build build : {Build([](int nodes) { return OneSum("Tanh", nodes); }),
+                            Build([](int nodes) { return OneSum("MatMul", nodes); })}) {
+    EXPECT_LT(RatioOfTwice(build, 20'000), test::kLinear);
+  }
+}
+
 TEST(LoadTime, IsLinearInTheProducts) { EXPECT_LT(RatioOfTwice(Products, 10'000), test::kLinear); }
 
 TEST(LoadTime, IsLinearInTheConvolutions) {

@@ -1,5 +1,5 @@
-// Initializers that requests may override are no constants to any pass: an optimized graph answers
-// for another value as the graph of the file does.
+// Defaults that requests may replace are no constants to any pass: an optimized graph answers for
+// another value as the graph of the file does.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -253,6 +253,7 @@ std::vector<Case> CasesOfBodies() {
 }
 
 struct Loaded {
+  // Without what the file gives inputs: each must be given then.
   explicit Loaded(const Case& c) {
     ModelBuilder builder(17);
     builder.Input("x", DType::kFloat, graph::ToDims(c.x))
@@ -263,6 +264,7 @@ struct Loaded {
     auto imported = onnx_import::ImportBytes(builder.Serialize(), {}, constants);
     EXPECT_TRUE(imported.ok()) << imported.status();
     graph = std::move(imported->graph);
+    defaults = graph::TakeDefaults(graph);
     const Status resolved = ops::ResolveAll(graph);
     EXPECT_TRUE(resolved.ok()) << resolved;
     const Status inferred = ops::InferAll(graph);
@@ -271,33 +273,35 @@ struct Loaded {
 
   graph::ConstantStore constants;
   graph::Graph graph;
+  graph::Defaults defaults;
 };
 
-void ExpectOverridable(const Case& c, const Tensor& condition) {
+void ExpectReplaceable(const Case& c, const Tensor& condition) {
   SCOPED_TRACE(c.name);
   const Loaded before(c);
   Loaded after(c);
-  const auto report = Optimize(after.graph, after.constants, {.overridable_inputs = true});
+  OptimizeOptions options;
+  options.defaults = after.defaults;
+  const auto report = Optimize(after.graph, after.constants, options);
   ASSERT_TRUE(report.ok()) << report.status();
-  for (const Tensor& w : {Tensor(), c.given}) {
-    NamedTensors inputs = {{"x", RandomFloats(c.x, 3)}};
+  for (const Tensor& w : {c.stored, c.given}) {
+    NamedTensors inputs = {{"x", RandomFloats(c.x, 3)}, {"w", w}};
     if (condition.valid()) inputs["c"] = condition;
-    if (w.valid()) inputs["w"] = w;
     const auto expected = test::Interpret(before.graph, inputs);
     const auto actual = test::Interpret(after.graph, inputs);
     ASSERT_TRUE(expected.ok() && actual.ok()) << expected.status() << actual.status();
     EXPECT_TRUE(Close(actual->at("y"), expected->at("y"), c.tolerance))
-        << (w.valid() ? "overridden" : "by default");
+        << (w.owner() == c.given.owner() ? "replaced" : "by default");
   }
 }
 
-TEST(OverridableInputs, AreConstantsToNoPass) {
-  for (const Case& c : Cases()) ExpectOverridable(c, {});
+TEST(ReplaceableDefaults, AreConstantsToNoPass) {
+  for (const Case& c : Cases()) ExpectReplaceable(c, {});
 }
 
-TEST(OverridableInputs, AreConstantsToNoBody) {
+TEST(ReplaceableDefaults, AreConstantsToNoBody) {
   for (const Case& c : CasesOfBodies()) {
-    for (const bool condition : {true, false}) ExpectOverridable(c, Tensor::Scalar(condition));
+    for (const bool condition : {true, false}) ExpectReplaceable(c, Tensor::Scalar(condition));
   }
 }
 
