@@ -1,12 +1,14 @@
 // Conv (ai.onnx, opsets 1, 11, 22): convolution of N x C x D1 x ... with filters M x C/group x K1 x
 // ..., in one to three spatial axes. float32 runs as an indirect matrix product or, with few
-// channels a group, on vectors that hold whole groups; float64 on the reference kernel.
+// channels a group, on vectors that hold whole groups; float64 on the reference kernel. A pointwise
+// convolution may have the depthwise one before it as the first stage of its prologue.
 #include "engine/kernels/conv/conv.h"
 
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/gemm/gemm.h"
 #include "engine/ops/conv_shape.h"
 #include "engine/ops/conv_step.h"
+#include "engine/ops/depthwise_pointwise.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/registry.h"
 
@@ -43,18 +45,17 @@ class DirectForm final : public ConvForm {
     }
   }
 
-  void Run(Isa isa, const kernels::ConvGeometry& geometry, const float* packed,
-           const kernels::ConvData& data, const Parallel& parallel) const override {
-    if (kernels::HasShortGroups(isa, geometry)) {
-      kernels::ConvShortGroups(isa, geometry, packed, data, parallel);
+  void Run(const Work& work) const override {
+    const Parallel& parallel = work.context.parallel();
+    if (kernels::HasShortGroups(work.isa, work.geometry)) {
+      kernels::ConvShortGroups(work.isa, work.geometry, work.weights, work.data, parallel);
     } else {
-      kernels::Conv(isa, geometry, packed, data, parallel);
+      kernels::Conv(work.isa, work.geometry, work.weights, work.data, parallel);
     }
   }
 
-  void RunReference(const kernels::ConvGeometry& geometry, const float* weights,
-                    const kernels::ConvData& data) const override {
-    kernels::ConvReference(geometry, weights, data);
+  void RunReference(const Work& work) const override {
+    kernels::ConvReference(work.geometry, work.weights, work.data);
   }
   void RunReference(const kernels::ConvGeometry& geometry, const double* weights, const double* x,
                     double* y) const override {
@@ -67,47 +68,88 @@ class DirectForm final : public ConvForm {
 
 class Conv final : public Operator {
  public:
-  explicit Conv(ConvAttributes attributes) : attributes_(std::move(attributes)) {}
+  Conv(ConvAttributes attributes, std::optional<DepthwiseStage> depthwise)
+      : attributes_(std::move(attributes)), depthwise_(std::move(depthwise)) {}
 
   static std::shared_ptr<const Operator> Parse(NodeReader& reader) {
-    return std::make_shared<const Conv>(ReadConvAttributes(reader));
+    return std::make_shared<const Conv>(ReadConvAttributes(reader), DepthwiseOf(reader.node()));
   }
 
   Status Infer(InferContext& context) const override {
     RETURN_IF_ERROR(CheckConvTypes(context));
+    const graph::DimVector* x = context.dims(kConvX);
+    std::optional<graph::DimVector> between;
+    if (depthwise_) {
+      ASSIGN_OR_RETURN(between,
+                       InferConvDims(depthwise_->attributes, x, context.dims(depthwise_->weights)));
+      x = between ? &*between : nullptr;
+    }
     const graph::DimVector* w = context.dims(kConvW);
-    ASSIGN_OR_RETURN(std::optional<graph::DimVector> dims,
-                     InferConvDims(attributes_, context.dims(kConvX), w));
+    ASSIGN_OR_RETURN(std::optional<graph::DimVector> dims, InferConvDims(attributes_, x, w));
     RETURN_IF_ERROR(CheckConvBias(context.dims(kConvBias), w == nullptr ? graph::Dim() : (*w)[0]));
     context.SetOutput(0, context.input(kConvX).dtype, std::move(dims));
     return absl::OkStatus();
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    return BindConv(std::make_shared<const DirectForm>(attributes_), context);
+    auto form = std::make_shared<const DirectForm>(attributes_);
+    if (!depthwise_) return BindConv(std::move(form), context);
+    const DepthwisePointwise pair{std::make_shared<const DirectForm>(depthwise_->attributes),
+                                  std::move(form), depthwise_->weights};
+    return BindDepthwisePointwise(pair, context);
   }
 
   Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
 
   ConstantUse UseOfConstant(int port, DType dtype) const override {
-    return UseOfConvConstant(port, dtype);
+    const bool depthwise = depthwise_ && port == depthwise_->weights;
+    return UseOfConvConstant(depthwise ? kConvW : port, dtype);
   }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const Shape& w = shapes.inputs[kConvW];
-    return ConvCost({shapes.inputs[kConvX], w, shapes.outputs[0]}, w.Product(1, w.rank()), dtype);
+    int64_t products = w.Product(1, w.rank());
+    Cost cost = ConvCost({shapes.inputs[kConvX], w, shapes.outputs[0]}, products, dtype);
+    if (depthwise_) cost.multiply_adds += DepthwiseProducts(*depthwise_, shapes);
+    return cost;
   }
 
   Decision TryFuseEpilogue(const EpilogueRequest& request) const override {
     return TryFuseStage(request, ColumnAxis::kChannels);
   }
 
+  Decision TryFusePrologue(const PrologueRequest& request) const override {
+    const Conv* before =
+        request.stages.empty() ? nullptr : FromNode(request.stages.front().resolved);
+    if (before == nullptr || depthwise_ || before->depthwise_) return Decision();
+    return TryFuseDepthwise(before->attributes_, attributes_, request);
+  }
+
   BatchAnswer Batch(const BatchQuery& query) const override {
-    return BatchOfConv(query, kConvInputs);
+    if (!depthwise_) return BatchOfConv(query, kConvInputs);
+    // What the prologue reads is constant, and no operand of the result.
+    std::vector<const ValueFacts*> inputs(query.inputs.begin(), query.inputs.end());
+    for (const graph::EpilogueStage& stage : query.node.prologue) {
+      if (stage.operand >= 0) inputs[static_cast<size_t>(stage.operand)] = nullptr;
+    }
+    BatchQuery rest{query.node, query.items, query.axes, inputs, query.outputs, query.rounds};
+    return BatchOfConv(rest, kConvInputs);
   }
 
  private:
+  static const Conv* FromNode(const std::shared_ptr<const graph::NodeOp>& op) {
+    return dynamic_cast<const Conv*>(op.get());
+  }
+
+  static std::optional<DepthwiseStage> DepthwiseOf(const graph::Node& node) {
+    if (node.prologue.empty()) return std::nullopt;
+    const Conv* conv = FromNode(node.prologue.front().resolved);
+    if (conv == nullptr) return std::nullopt;
+    return DepthwiseStage{conv->attributes_, node.prologue.front().operand};
+  }
+
   ConvAttributes attributes_;
+  std::optional<DepthwiseStage> depthwise_;
 };
 
 }  // namespace

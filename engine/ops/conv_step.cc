@@ -43,7 +43,7 @@ class ConvStep final : public Step {
 
   size_t ScratchBytes(const StepShapes& shapes) const override {
     const Shape& w = weight_shape_ ? *weight_shape_ : shapes.inputs[kConvW];
-    return Layout(shapes.inputs[kConvX], w, nullptr).bytes;
+    return Layout({shapes.inputs[kConvX], w, shapes.threads}, nullptr).bytes;
   }
 
   Status Run(StepContext& context) const override;
@@ -55,19 +55,25 @@ class ConvStep final : public Step {
     std::byte* y = nullptr;
     float* zeros = nullptr;
     float* packed = nullptr;
+    float* form = nullptr;
     std::vector<float*> operands;  // one for each stage
     size_t bytes = 0;
   };
 
-  Parts Layout(const Shape& x, const Shape& w, std::byte* base) const;
+  struct Sizes {
+    const Shape& x;
+    const Shape& w;
+    int threads;
+  };
+
+  Parts Layout(const Sizes& sizes, std::byte* base) const;
   RunStages Stages(StepContext& context, const kernels::ConvGeometry& geometry,
                    const Parts& parts) const;
   void RunDouble(StepContext& context, const kernels::ConvGeometry& geometry, const double* x,
                  double* y) const;
   void RunFloat(StepContext& context, const kernels::ConvGeometry& geometry,
-                const kernels::ConvData& data, float* packed) const;
+                const kernels::ConvData& data, const Parts& parts) const;
   size_t element_size() const { return DTypeBits(dtype_) / 8; }
-  PackSpec Spec(const Shape& w) const;
 
   std::shared_ptr<const ConvForm> form_;
   Isa isa_ = Isa::kReference;
@@ -103,37 +109,27 @@ StatusOr<std::unique_ptr<Step>> ConvStep::Make(std::shared_ptr<const ConvForm> f
   const bool packs = step->isa_ != Isa::kReference && step->dtype_ == DType::kFloat;
   if (const graph::ConstantRef weights = context.constant(kConvW); packs && weights != nullptr) {
     step->weight_shape_ = weights->shape();
-    ASSIGN_OR_RETURN(step->pack_, context.MakePack(kConvW, step->Spec(*step->weight_shape_)));
+    ASSIGN_OR_RETURN(step->pack_, context.MakePack(kConvW, PackSpecOf(step->form_, step->isa_,
+                                                                      *step->weight_shape_)));
   }
   return step;
 }
 
-PackSpec ConvStep::Spec(const Shape& w) const {
-  ConvForm::Format format = form_->FormatOf(isa_, w);
-  PackSpec spec;
-  spec.kernel = std::move(format.kernel);
-  spec.parameters = std::move(format.parameters);
-  spec.bytes = static_cast<size_t>(format.floats) * sizeof(float);
-  spec.fill = [form = form_, isa = isa_](const TensorView& native, std::span<std::byte> packed) {
-    form->Pack(isa, native, reinterpret_cast<float*>(packed.data()));
-  };
-  return spec;
-}
-
-ConvStep::Parts ConvStep::Layout(const Shape& x, const Shape& w, std::byte* base) const {
-  const kernels::ConvGeometry geometry = form_->Geometry(x, w);
+ConvStep::Parts ConvStep::Layout(const Sizes& sizes, std::byte* base) const {
+  const kernels::ConvGeometry geometry = form_->Geometry(sizes.x, sizes.w);
   const int64_t out = geometry.batch * geometry.out_pixels() * geometry.out_channels;
   ScratchPlan plan(base);
   Parts parts;
-  if (convert_x_) parts.x = plan.Take(x.elements(), element_size());
+  if (convert_x_) parts.x = plan.Take(sizes.x.elements(), element_size());
   if (convert_y_) parts.y = plan.Take(out, element_size());
   for (const bool convert : convert_operand_) {
     parts.operands.push_back(convert ? plan.TakeFloats(out) : nullptr);
   }
   parts.zeros = plan.TakeFloats(geometry.in_per_group());
   if (pack_ == nullptr && isa_ != Isa::kReference && dtype_ == DType::kFloat) {
-    parts.packed = plan.TakeFloats(form_->FormatOf(isa_, w).floats);
+    parts.packed = plan.TakeFloats(form_->FormatOf(isa_, sizes.w).floats);
   }
+  parts.form = plan.TakeFloats(form_->ScratchFloats(isa_, geometry, sizes.threads));
   parts.bytes = plan.bytes();
   return parts;
 }
@@ -185,18 +181,19 @@ void ConvStep::RunDouble(StepContext& context, const kernels::ConvGeometry& geom
 }
 
 void ConvStep::RunFloat(StepContext& context, const kernels::ConvGeometry& geometry,
-                        const kernels::ConvData& data, float* packed) const {
+                        const kernels::ConvData& data, const Parts& parts) const {
+  ConvForm::Work work{isa_, geometry, parts.packed, data, parts.form, context};
   if (isa_ == Isa::kReference) {
-    form_->RunReference(geometry, context.input(kConvW).data<float>(), data);
+    work.weights = context.input(kConvW).data<float>();
+    form_->RunReference(work);
     return;
   }
-  const float* weights = packed;
   if (pack_ != nullptr) {
-    weights = reinterpret_cast<const float*>(pack_->buffer.data());
+    work.weights = reinterpret_cast<const float*>(pack_->buffer.data());
   } else {
-    form_->Pack(isa_, context.input(kConvW), packed);
+    form_->Pack(isa_, context.input(kConvW), parts.packed);
   }
-  form_->Run(isa_, geometry, weights, data, context.parallel());
+  form_->Run(work);
 }
 
 Status ConvStep::Run(StepContext& context) const {
@@ -204,7 +201,8 @@ Status ConvStep::Run(StepContext& context) const {
   const MutableTensorView& y = context.output(0);
   const Shape& w = weight_shape_ ? *weight_shape_ : context.input(kConvW).shape();
   const kernels::ConvGeometry geometry = form_->Geometry(x.shape(), w);
-  const Parts parts = Layout(x.shape(), w, context.scratch().data());
+  const Parts parts =
+      Layout({x.shape(), w, context.parallel().threads()}, context.scratch().data());
   const void* in = x.raw();
   if (convert_x_) {
     kernels::ConvertLayout(
@@ -224,7 +222,7 @@ Status ConvStep::Run(StepContext& context) const {
               .zeros = parts.zeros,
               .epilogue = &run.stages,
               .operands = run.operands.data()},
-             parts.packed);
+             parts);
   }
   if (convert_y_) {
     kernels::LayoutConversion back =
@@ -236,6 +234,18 @@ Status ConvStep::Run(StepContext& context) const {
 }
 
 }  // namespace
+
+PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Isa isa, const Shape& w) {
+  ConvForm::Format format = form->FormatOf(isa, w);
+  PackSpec spec;
+  spec.kernel = std::move(format.kernel);
+  spec.parameters = std::move(format.parameters);
+  spec.bytes = static_cast<size_t>(format.floats) * sizeof(float);
+  spec.fill = [form = std::move(form), isa](const TensorView& native, std::span<std::byte> packed) {
+    form->Pack(isa, native, reinterpret_cast<float*>(packed.data()));
+  };
+  return spec;
+}
 
 StatusOr<std::unique_ptr<Step>> BindConv(std::shared_ptr<const ConvForm> form,
                                          BindContext& context) {

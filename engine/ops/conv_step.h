@@ -32,12 +32,22 @@ class ConvForm {
   };
   virtual Format FormatOf(Isa isa, const Shape& w) const = 0;
   virtual void Pack(Isa isa, const TensorView& weights, float* packed) const = 0;
-  virtual void Run(Isa isa, const kernels::ConvGeometry& geometry, const float* packed,
-                   const kernels::ConvData& data, const Parallel& parallel) const = 0;
 
+  // One run on channels-last activations.
+  struct Work {
+    Isa isa = Isa::kReference;
+    const kernels::ConvGeometry& geometry;
+    const float* weights = nullptr;  // packed; for the reference as they come
+    const kernels::ConvData& data;
+    float* scratch = nullptr;  // ScratchFloats of them
+    StepContext& context;
+  };
+  virtual int64_t ScratchFloats(Isa, const kernels::ConvGeometry&, int /*threads*/) const {
+    return 0;
+  }
+  virtual void Run(const Work& work) const = 0;
+  virtual void RunReference(const Work& work) const = 0;
   // On weights as they come.
-  virtual void RunReference(const kernels::ConvGeometry& geometry, const float* weights,
-                            const kernels::ConvData& data) const = 0;
   virtual void RunReference(const kernels::ConvGeometry& geometry, const double* weights,
                             const double* x, double* y) const = 0;
 };
@@ -45,6 +55,9 @@ class ConvForm {
 // float and double; Unimplemented names any other type, or too many spatial axes.
 StatusOr<std::unique_ptr<Step>> BindConv(std::shared_ptr<const ConvForm> form,
                                          BindContext& context);
+
+// What packs weights of the shape `w` in the form's format.
+PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Isa isa, const Shape& w);
 
 // float32 weights are packed.
 inline ConstantUse UseOfConvConstant(int port, DType dtype) {

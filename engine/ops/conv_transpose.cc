@@ -151,14 +151,13 @@ class TransposedForm final : public ConvForm {
                                       weights.data<float>(), packed);
   }
 
-  void Run(Isa isa, const kernels::ConvGeometry& geometry, const float* packed,
-           const kernels::ConvData& data, const Parallel& parallel) const override {
-    kernels::ConvTranspose(isa, geometry, packed, data, parallel);
+  void Run(const Work& work) const override {
+    kernels::ConvTranspose(work.isa, work.geometry, work.weights, work.data,
+                           work.context.parallel());
   }
 
-  void RunReference(const kernels::ConvGeometry& geometry, const float* weights,
-                    const kernels::ConvData& data) const override {
-    kernels::ConvTransposeReference(geometry, weights, data);
+  void RunReference(const Work& work) const override {
+    kernels::ConvTransposeReference(work.geometry, work.weights, work.data);
   }
   void RunReference(const kernels::ConvGeometry& geometry, const double* weights, const double* x,
                     double* y) const override {

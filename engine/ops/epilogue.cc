@@ -158,8 +158,13 @@ Decision TryFuseStage(const EpilogueRequest& request, ColumnAxis columns) {
 }
 
 StatusOr<BoundStages> BindStages(const graph::Node& node) {
+  return BindStages(node, node.epilogue);
+}
+
+StatusOr<BoundStages> BindStages(const graph::Node& node,
+                                 std::span<const graph::EpilogueStage> stages) {
   BoundStages bound;
-  for (const graph::EpilogueStage& fused : node.epilogue) {
+  for (const graph::EpilogueStage& fused : stages) {
     if (ReduceOpOf(fused.op)) continue;
     std::optional<EpilogueStage> stage = StageOf(fused.op, fused.attributes);
     if (stage && stage->op == EpilogueOp::kSub && fused.operand_is_first) {

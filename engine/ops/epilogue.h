@@ -38,6 +38,9 @@ using BoundStages = std::vector<BoundStage>;
 // The node's epilogue, a reduction at its end left out (ops/reduce.h). Internal when it holds a
 // stage that TryFuseStage would not have taken.
 StatusOr<BoundStages> BindStages(const graph::Node& node);
+// The same of other stages of the node.
+StatusOr<BoundStages> BindStages(const graph::Node& node,
+                                 std::span<const graph::EpilogueStage> stages);
 
 // What the kernels take, for the shapes and memories of one run.
 struct RunStages {

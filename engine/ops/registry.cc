@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 
 namespace tandem::ops {
@@ -15,7 +17,12 @@ std::string Range(int min, int max, std::string_view what) {
 }
 
 Status CheckArity(const graph::Node& node, const OpEntry& entry) {
-  const int inputs = static_cast<int>(node.inputs.size()) - node.captures;
+  int inputs = static_cast<int>(node.inputs.size()) - node.captures;
+  for (const auto* stages : {&node.prologue, &node.epilogue}) {
+    for (const graph::EpilogueStage& stage : *stages) {
+      if (stage.operand >= 0) inputs = std::min(inputs, stage.operand);
+    }
+  }
   const auto outputs = static_cast<int>(node.outputs.size());
   if (inputs < entry.min_inputs || inputs > entry.max_inputs) {
     return InvalidArgument("it has {} inputs where {} are expected", inputs,

@@ -44,6 +44,7 @@ bool IsFloatVector(const graph::ConstantRef& constant, int64_t extent) {
 std::optional<std::string> MatchConv(const graph::Graph& graph, Match& match) {
   const graph::Node& conv = graph.node(match.conv);
   if (!conv.epilogue.empty()) return "the Conv has an epilogue already";
+  if (!conv.prologue.empty()) return "the Conv has a prologue already";
   if (!SoleReader(graph, conv.outputs[0])) {
     return "the result of the Conv has another reader or is a graph output";
   }

@@ -116,6 +116,7 @@ std::optional<graph::Patch> FuseSwish(const graph::Graph&, graph::NodeId, PassCo
 std::optional<graph::Patch> Lower(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FusePrologue(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseDepthwise(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseReduction(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> OptimizeBodies(const graph::Graph&, graph::NodeId, PassContext&);
 

@@ -9,7 +9,7 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 16> kPasses = {{
+  static constexpr std::array<Pass, 17> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
@@ -24,6 +24,7 @@ std::span<const Pass> Pipeline() {
       {.name = "lower", .run = Lower},
       {.name = "fuse_epilogue", .run = FuseEpilogue},
       {.name = "fuse_prologue", .run = FusePrologue},
+      {.name = "fuse_depthwise", .run = FuseDepthwise},
       {.name = "fuse_reduction", .run = FuseReduction},
       {.name = "optimize_bodies", .run = OptimizeBodies},
   }};

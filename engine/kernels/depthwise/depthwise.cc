@@ -109,7 +109,8 @@ struct Row {
   const float* item;       // the item's first pixel
   TapRange outer;
   TapRange middle;
-  int64_t first_y;  // its first pixel in y, over all items
+  int64_t first_y;   // its first pixel in the operands, over all items
+  int64_t first_at;  // and from data.y on; negative where that one is not computed
 };
 
 // Out of line, as the code of all stages is long.
@@ -208,7 +209,7 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
   const int64_t channel = vector * row.groups.outputs;
   if (row.data.epilogue != nullptr) Finish<kCount>(row, out, channel, out_access, sums);
   const int64_t step = geometry.y_step() * geometry.out_channels;
-  float* y = row.data.y + row.first_y * geometry.out_channels + out * step + channel;
+  float* y = row.data.y + row.first_at * geometry.out_channels + out * step + channel;
   TANDEM_UNROLL
   for (int i = 0; i < kCount; ++i) out_access.Store(sums[i], y + i * step);
 }
@@ -246,7 +247,7 @@ HWY_INLINE int RunSome(const Row& row, const TapRange& inner, int64_t out,
 
 template <bool kExchange>
 void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
-             const ShortGroupUnit& unit) {
+             const ShortGroupUnit& unit, int64_t first_pixel) {
   HWY_ALIGN int32_t sources[kLanes * kLanes] = {};
   const VectorGroups groups(geometry, kLanes);
   for (int64_t c = 0; kExchange && c < geometry.in_per_group(); ++c) {
@@ -259,6 +260,7 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
   const int64_t middle = unit.row % axes[1].out;
   const int64_t outer = unit.row / axes[1].out % axes[0].out;
   const int64_t item = unit.row / axes[1].out / axes[0].out;
+  const int64_t first_y = geometry.PixelOfY(unit.row * axes[2].out);
   const Row row{geometry,
                 data,
                 packed,
@@ -267,18 +269,20 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
                 data.x + item * geometry.in_pixels() * geometry.in_channels,
                 TapsInside(axes[0], outer),
                 TapsInside(axes[1], middle),
-                geometry.PixelOfY(unit.row * axes[2].out)};
+                first_y,
+                first_y - first_pixel};
   for (int64_t out = unit.first_pixel; out < unit.last_pixel;) {
     out += RunSome<kPixels, kExchange>(row, TapsInside(axes[2], out), out, unit);
   }
 }
 
+// `data.y` is pixel `first_pixel` of y.
 void RunAnyUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
-                const ShortGroupUnit& unit) {
+                const ShortGroupUnit& unit, int64_t first_pixel) {
   if (geometry.in_per_group() == 1 && geometry.out_per_group() == 1) {
-    RunUnit<false>(geometry, data, packed, unit);
+    RunUnit<false>(geometry, data, packed, unit, first_pixel);
   } else {
-    RunUnit<true>(geometry, data, packed, unit);
+    RunUnit<true>(geometry, data, packed, unit, first_pixel);
   }
 }
 
@@ -333,9 +337,26 @@ void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
   const int64_t rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
   parallel.For(rows * units.pieces * units.blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
-      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, units.At(index));
+      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, units.At(index), 0);
     }
   });
+}
+
+void ConvShortGroupsOfPixels(Isa isa, const ConvGeometry& geometry, const float* packed,
+                             const ConvData& data, const PixelRange& pixels) {
+  const ShortGroupUnits units(geometry, TANDEM_DISPATCH(isa, Lanes)());
+  for (int64_t pixel = pixels.first; pixel < pixels.last;) {
+    ShortGroupUnit unit;
+    unit.row = pixel / units.pixels;
+    unit.first_pixel = pixel % units.pixels;
+    unit.last_pixel = std::min(units.pixels, unit.first_pixel + pixels.last - pixel);
+    for (int64_t vector = 0; vector < units.vectors; vector += units.block) {
+      unit.first_vector = vector;
+      unit.last_vector = std::min(units.vectors, vector + units.block);
+      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, unit, pixels.first);
+    }
+    pixel += unit.last_pixel - unit.first_pixel;
+  }
 }
 
 }  // namespace tandem::kernels

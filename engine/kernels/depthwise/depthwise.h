@@ -24,4 +24,15 @@ void PackShortGroups(Isa isa, const ConvGeometry& geometry, const ConvWeights& w
 void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
                      const ConvData& data, const Parallel& parallel);
 
+// Pixels of y from `first` on, up to and without `last`, counted over all items.
+struct PixelRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// The same of some pixels of a y without gaps, in this thread: data.y holds these alone. The rows
+// of the epilogue are those of the whole y.
+void ConvShortGroupsOfPixels(Isa isa, const ConvGeometry& geometry, const float* packed,
+                             const ConvData& data, const PixelRange& pixels);
+
 }  // namespace tandem::kernels

@@ -1,0 +1,154 @@
+// A depthwise convolution into the pointwise one that reads it:
+//
+//   y = Conv(z, W)     z = Conv(x, V, b) +stages, in groups     -> y = Conv(V)+ Add(b)+ stages+
+//                                                                      Conv(x, W)
+//
+// Whether a kernel takes the pair is the operator's answer (Operator::TryFusePrologue). Guards: z
+// has this reader only and is no graph output; V, b and what the stages read are constant.
+#include <algorithm>
+
+#include "engine/ops/operator.h"
+#include "engine/optimizer/rewrite.h"
+
+namespace tandem::optimizer {
+namespace {
+
+using graph::kNoValue;
+using graph::ValueId;
+
+constexpr int kWeights = 1;  // ports of Conv
+constexpr size_t kBias = 2;
+
+bool IsConv(const graph::Node& node) {
+  return node.domain.empty() && node.op_type == "Conv" && node.prologue.empty();
+}
+
+// The convolution and what is done to its result as stages; operands are ports of `node`.
+std::vector<graph::EpilogueStage> StagesOf(const graph::Node& node) {
+  std::vector<graph::EpilogueStage> stages(1);
+  stages[0].op = node.op_type;
+  stages[0].attributes = node.attributes;
+  stages[0].operand = kWeights;
+  stages[0].resolved = node.op;
+  if (node.inputs.size() > kBias && node.inputs[kBias] != kNoValue) {
+    graph::EpilogueStage& bias = stages.emplace_back();
+    bias.op = "Add";
+    bias.operand = kBias;
+  }
+  stages.insert(stages.end(), node.epilogue.begin(), node.epilogue.end());
+  return stages;
+}
+
+// Extents [C, 1, ...] in which a bias is an operand of a result of this rank.
+std::optional<graph::DimVector> BiasDims(const graph::Graph& graph, const graph::Node& node) {
+  const std::optional<graph::DimVector>& result = graph.value(node.outputs[0]).type.dims;
+  if (!result || result->size() < 3) return std::nullopt;
+  graph::DimVector dims(result->size() - 1, graph::Dim(1));
+  dims[0] = (*result)[1];
+  return dims;
+}
+
+ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const graph::Node& depthwise,
+                  const std::vector<graph::EpilogueStage>& stages) {
+  const std::optional<graph::DimVector> bias = BiasDims(graph, depthwise);
+  const std::vector<const graph::DimVector*> own = InputDims(graph, depthwise);
+  std::vector<const graph::DimVector*> operands;
+  for (const graph::EpilogueStage& stage : stages) {
+    const graph::DimVector* dims =
+        stage.operand < 0 ? nullptr : own[static_cast<size_t>(stage.operand)];
+    if (stage.operand == kBias && bias) dims = &*bias;
+    operands.push_back(dims);
+  }
+  const std::vector<const graph::DimVector*> inputs = InputDims(graph, node);
+  ops::PrologueRequest request;
+  request.stages = stages;
+  request.dtype = graph.value(node.inputs[0]).type.dtype;
+  request.inputs = inputs;
+  request.operands = operands;
+  return ops::OpOf(node).TryFusePrologue(request);
+}
+
+ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
+                          const graph::Node& depthwise, const PassContext& context) {
+  const graph::Value& between = graph.value(node.inputs[0]);
+  if (between.output_uses > 0) {
+    return ops::Decision::Decline("the depthwise result is a graph output", between.name);
+  }
+  if (between.uses.size() != 1) {
+    return ops::Decision::Decline("the depthwise result has other readers",
+                                  fmt::format("readers={}", between.uses.size()));
+  }
+  for (size_t port = 1; port < depthwise.inputs.size(); ++port) {
+    const ValueId input = depthwise.inputs[port];
+    if (input == kNoValue) continue;
+    if (FoldableInput(graph, depthwise, static_cast<int>(port), context.options()) == nullptr) {
+      return ops::Decision::Decline("an operand of the depthwise convolution is not constant",
+                                    graph.value(input).name);
+    }
+  }
+  return ops::Decision::Accept();
+}
+
+// The bias as an operand of element-wise stages.
+StatusOr<ValueId> BiasOperand(const graph::Graph& graph, const graph::Node& depthwise,
+                              PassContext& context, graph::Patch& patch) {
+  const graph::Value& bias = graph.value(depthwise.inputs[kBias]);
+  ASSIGN_OR_RETURN(const Tensor tensor, bias.constant->SpellOut());
+  Shape shape;
+  shape.Append(tensor.elements());
+  while (shape.rank() + 1 < static_cast<int>(graph.value(depthwise.outputs[0]).type.dims->size())) {
+    shape.Append(1);
+  }
+  return patch.NewConstant(bias.name, context.constants().Intern(tensor.Reshaped(shape)));
+}
+
+StatusOr<graph::Patch> Fuse(const graph::Graph& graph, graph::NodeId anchor,
+                            std::vector<graph::EpilogueStage> stages, PassContext& context) {
+  graph::Patch patch(graph);
+  graph::Node fused = graph.node(anchor);
+  const graph::NodeId def = graph.value(fused.inputs[0]).def;
+  const graph::Node& depthwise = graph.node(def);
+  fused.inputs[0] = depthwise.inputs[0];
+  PadInputs(fused);
+  for (graph::EpilogueStage& stage : stages) {
+    if (stage.operand < 0) continue;
+    ValueId operand = depthwise.inputs[static_cast<size_t>(stage.operand)];
+    if (stage.operand == kBias) {
+      ASSIGN_OR_RETURN(operand, BiasOperand(graph, depthwise, context, patch));
+    }
+    stage.operand = static_cast<int>(fused.inputs.size());
+    fused.inputs.push_back(operand);
+  }
+  fused.prologue = std::move(stages);
+  fused.op = nullptr;  // it is parsed again, with its prologue
+  fused.origin = OriginOf(graph, def) + " + " + OriginOf(graph, anchor);
+  patch.AddNode(std::move(fused));
+  patch.RemoveNode(anchor);
+  patch.RemoveNode(def);
+  return patch;
+}
+
+}  // namespace
+
+std::optional<graph::Patch> FuseDepthwise(const graph::Graph& graph, graph::NodeId anchor,
+                                          PassContext& context) {
+  const graph::Node& node = graph.node(anchor);
+  if (!IsConv(node) || node.inputs[0] == kNoValue) return std::nullopt;
+  const graph::NodeId def = graph.value(node.inputs[0]).def;
+  if (def == graph::kNoNode || !IsConv(graph.node(def))) return std::nullopt;
+  const graph::Node& depthwise = graph.node(def);
+  if (IntAttribute(depthwise, "group", 1) == 1) return std::nullopt;  // the question does not arise
+  std::vector<graph::EpilogueStage> stages = StagesOf(depthwise);
+  ops::Decision decision = Ask(graph, node, depthwise, stages);
+  if (decision.accepted) decision = CheckGuards(graph, node, depthwise, context);
+  if (decision.accepted) {
+    StatusOr<graph::Patch> patch = Fuse(graph, anchor, std::move(stages), context);
+    if (patch.ok()) return *std::move(patch);
+    decision = ops::Decision::Decline("the bias cannot be written out",
+                                      std::string(Message(patch.status())));
+  }
+  context.Refuse(graph, anchor, "depthwise prologue", decision.rule, decision.numbers);
+  return std::nullopt;
+}
+
+}  // namespace tandem::optimizer

@@ -1,0 +1,155 @@
+// Depthwise and pointwise convolutions that run as one: with the bits of one after the other, and
+// without the memory between them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/api/comparison.h"
+#include "tests/support/random_tensor.h"
+#include "tests/support/temp_directory.h"
+
+namespace tandem {
+namespace {
+
+using test::ExpectMeans;
+using test::LoadModel;
+using test::ModelBuilder;
+using test::RandomFloats;
+using testing::ElementsAre;
+using Ints = std::vector<int64_t>;
+
+const graph::Dim kN = graph::Dim::Symbol("N");
+
+// x -> depthwise -> activation -> pointwise -> Add(residual) -> Relu -> y
+struct Block {
+  int64_t channels = 22;
+  int64_t out = 12;
+  int64_t height = 15;
+  int64_t width = 17;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  std::string activation = "HardSwish";
+};
+
+std::string Build(const Block& block) {
+  const int64_t pad = (block.kernel - 1) / 2;
+  const graph::Attributes spatial = {{"group", block.channels},
+                                     {"strides", Ints{block.stride, block.stride}},
+                                     {"pads", Ints{pad, pad, pad, pad}}};
+  const int64_t height = (block.height - 1) / block.stride + 1;
+  const int64_t width = (block.width - 1) / block.stride + 1;
+  return ModelBuilder(17)
+      .Input("x", DType::kFloat, {kN, block.channels, block.height, block.width})
+      .Input("r", DType::kFloat, {kN, block.out, height, width})
+      .Initializer("v", RandomFloats({block.channels, 1, block.kernel, block.kernel}, 1))
+      .Initializer("b", RandomFloats({block.channels}, 2))
+      .Initializer("s", RandomFloats({block.channels, 1, 1}, 3))
+      .Initializer("w", RandomFloats({block.out, block.channels, 1, 1}, 4))
+      .Initializer("c", RandomFloats({block.out}, 5))
+      .Node("Conv", {"x", "v", "b"}, {"d"}, spatial)
+      .Node("Mul", {"d", "s"}, {"m"})
+      .Node(block.activation, {"m"}, {"a"})
+      .Node("Conv", {"a", "w", "c"}, {"p"})
+      .Node("Add", {"p", "r"}, {"q"})
+      .Node("Relu", {"q"}, {"y"})
+      .Output("y", DType::kFloat, {kN, block.out, height, width})
+      .Serialize();
+}
+
+PlanReport Plan(const std::string& bytes, EngineOptions options = {.threads = 2}) {
+  const Engine engine(std::move(options));
+  const auto model = LoadModel(engine, bytes);
+  return test::ReportOf(*model, test::InputsOf(*model, 3));
+}
+
+const TaskReport* PairOf(const PlanReport& report) {
+  for (const TaskReport& task : report.tasks) {
+    if (!task.prologue.empty() && task.prologue.front() == "Conv") return &task;
+  }
+  return nullptr;
+}
+
+TEST(DepthwiseStrips, TheWholeBlockIsOneTask) {
+  const PlanReport report = Plan(Build({}));
+  const TaskReport* task = PairOf(report);
+  ASSERT_NE(task, nullptr);
+  EXPECT_THAT(task->prologue, ElementsAre("Conv", "Add", "Mul", "HardSwish"));
+  EXPECT_THAT(task->epilogue, ElementsAre("Add", "Relu"));
+  for (const ValueReport& value : report.values) EXPECT_NE(value.name, "d");
+  const PlanReport apart = Plan(Build({}), {.threads = 2, .disabled_passes = {"fuse_depthwise"}});
+  EXPECT_EQ(PairOf(apart), nullptr);
+  EXPECT_EQ(apart.tasks.size(), report.tasks.size() + 1);
+  EXPECT_EQ(apart.packs.size(), report.packs.size());
+}
+
+TEST(DepthwiseStrips, ItsCostIsThatOfBothConvolutions) {
+  const PlanReport report = Plan(Build({}));
+  const PlanReport apart = Plan(Build({}), {.threads = 2, .disabled_passes = {"fuse_depthwise"}});
+  double products = 0;
+  for (const TaskReport& task : apart.tasks) products += task.multiply_adds.value_or(0);
+  EXPECT_EQ(PairOf(report)->multiply_adds, products);
+}
+
+TEST(DepthwiseStrips, TheNumbersAreThoseOfTheNodesOneByOne) {
+  for (const Block& block :
+       {Block{}, Block{.channels = 33, .out = 40, .kernel = 5}, Block{.height = 31, .stride = 2},
+        Block{.channels = 3, .out = 1, .width = 130, .activation = "LeakyRelu"},
+        Block{.channels = 530, .out = 70, .activation = "Sigmoid"}}) {
+    SCOPED_TRACE(fmt::format("{} -> {} channels", block.channels, block.out));
+    const std::string bytes = Build(block);
+    if (block.stride == 1) {
+      EXPECT_NE(PairOf(Plan(bytes)), nullptr);
+    }
+    ExpectMeans(bytes, {.oracle = bytes, .options = test::WithoutPasses()});
+    ExpectMeans(bytes, {.oracle = bytes,
+                        .options = test::WithoutPacks(),
+                        .tolerance = test::Reduction(block.channels + block.kernel * block.kernel),
+                        .batches = {2}});
+  }
+}
+
+TEST(DepthwiseStrips, EachInstructionSetHasTheBitsOfTheNodesOneByOne) {
+  const std::string bytes = Build({});
+  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > DetectIsa()) continue;
+    SCOPED_TRACE(IsaName(isa));
+    const Engine engine(EngineOptions{.threads = 2, .isa = isa});
+    const Engine apart(
+        EngineOptions{.threads = 1, .isa = isa, .disabled_passes = {"fuse_depthwise"}});
+    const auto model = LoadModel(engine, bytes);
+    const auto oracle = LoadModel(apart, bytes);
+    const auto inputs = test::InputsOf(*model, 3);
+    test::ExpectClose(test::Answers(*model, inputs), test::Answers(*oracle, inputs), test::Exact());
+  }
+}
+
+TEST(DepthwiseStrips, ItemsOfABatchHaveTheBitsThatTheyHaveAlone) {
+  for (const int64_t items : {2, 3, 7}) test::ExpectItemsAlone(Build({}), items);
+}
+
+TEST(DepthwiseStrips, TheResultBetweenTakesNoMemory) {
+  const Block block{.channels = 32, .out = 8, .height = 64, .width = 64};
+  const auto bytes_of = [](const PlanReport& report) {
+    size_t bytes = 0;
+    for (const ValueReport& value : report.values) {
+      if (value.memory == "arena") bytes += value.bytes;
+    }
+    return bytes;
+  };
+  const size_t together = bytes_of(Plan(Build(block)));
+  const size_t apart =
+      bytes_of(Plan(Build(block), {.threads = 2, .disabled_passes = {"fuse_depthwise"}}));
+  EXPECT_EQ(apart - together, size_t{3} * 32 * 64 * 64 * sizeof(float));
+}
+
+TEST(DepthwiseStrips, TheExportedModelIsThePlainOne) {
+  const std::string bytes = Build({});
+  const test::TempDirectory directory;
+  const std::string path = directory.Write("block.onnx", bytes);
+  const Engine engine(EngineOptions{.threads = 1});
+  const auto exported = engine.Export(path);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  ExpectMeans(*exported, {.oracle = bytes, .options = test::WithoutPasses()});
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,180 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/optimizer/pass_testing.h"
+#include "tests/support/random_tensor.h"
+
+namespace tandem::optimizer::test {
+namespace {
+
+using tandem::test::Exact;
+using tandem::test::GraphBuilder;
+using tandem::test::RandomFloats;
+using testing::ElementsAre;
+using Ints = std::vector<int64_t>;
+
+// x -> depthwise d -> Conv 1x1 -> y
+struct Pair {
+  int64_t channels = 6;
+  int64_t inputs_per_group = 1;
+  int64_t outputs_per_group = 1;
+  int64_t size = 12;
+  DType dtype = DType::kFloat;
+  graph::Attributes first = {{"pads", Ints{1, 1, 1, 1}}};
+  graph::Attributes second = {};
+  int64_t kernel = 1;  // of the second
+  bool bias = true;
+};
+
+Tensor Weights(const Shape& shape, uint32_t seed, DType dtype) {
+  const Tensor floats = RandomFloats(shape, seed);
+  if (dtype == DType::kFloat) return floats;
+  std::vector<double> doubles;
+  for (int64_t i = 0; i < floats.elements(); ++i) doubles.push_back(floats.data<float>()[i]);
+  return Tensor::Of<double>(shape, doubles);
+}
+
+struct Builder : GraphBuilder {
+  explicit Builder(const Pair& pair = {}) {
+    const int64_t groups = pair.channels / pair.inputs_per_group;
+    const int64_t between = groups * pair.outputs_per_group;
+    const int64_t second_group = [&] {
+      const auto found = pair.second.find("group");
+      return found == pair.second.end() ? int64_t{1} : std::get<int64_t>(found->second);
+    }();
+    Input("x", pair.dtype, {2, pair.channels, pair.size, pair.size});
+    Constant("v", Weights({between, pair.inputs_per_group, 3, 3}, 1, pair.dtype));
+    Constant("b", Weights({between}, 2, pair.dtype));
+    Constant("w", Weights({8, between / second_group, pair.kernel, pair.kernel}, 3, pair.dtype));
+    graph::Attributes attributes = pair.first;
+    attributes["group"] = groups;
+    std::vector<std::string> inputs = {"x", "v"};
+    if (pair.bias) inputs.emplace_back("b");
+    Node("Conv", inputs, {"d"}, attributes, "first");
+    Node("Conv", {"d", "w"}, {"y"}, pair.second, "second");
+  }
+};
+
+PassOutcome Fuse(Builder& builder, OptimizeOptions options = {}) {
+  return RunPass("fuse_depthwise", builder, Exact(), std::move(options));
+}
+
+PassOutcome FusePair(const Pair& pair) {
+  Builder builder(pair);
+  builder.Output("y");
+  return Fuse(builder);
+}
+
+std::vector<std::string> PrologueOf(const PassOutcome& outcome) {
+  std::vector<std::string> ops;
+  EXPECT_EQ(outcome.graph.order().size(), 1U);
+  for (const auto& stage : outcome.graph.node(outcome.graph.order()[0]).prologue) {
+    ops.push_back(stage.op);
+  }
+  return ops;
+}
+
+TEST(FuseDepthwise, TheDepthwiseConvolutionAndItsBiasBecomeAPrologue) {
+  const PassOutcome outcome = FusePair({});
+  EXPECT_THAT(PrologueOf(outcome), ElementsAre("Conv", "Add"));
+  EXPECT_EQ(outcome.graph.node(outcome.graph.order()[0]).origin, "first + second");
+  EXPECT_THAT(PrologueOf(FusePair({.bias = false})), ElementsAre("Conv"));
+}
+
+TEST(FuseDepthwise, AnyWindowOfTheFirst) {
+  for (const graph::Attributes& first :
+       {graph::Attributes{{"pads", Ints{1, 0, 2, 1}}},
+        graph::Attributes{{"strides", Ints{2, 1}}, {"pads", Ints{1, 1, 1, 1}}},
+        graph::Attributes{{"dilations", Ints{2, 2}}, {"pads", Ints{2, 2, 2, 2}}},
+        graph::Attributes{{"auto_pad", std::string("SAME_UPPER")}}}) {
+    EXPECT_EQ(PrologueOf(FusePair({.size = 17, .first = first})).size(), 2U);
+  }
+}
+
+TEST(FuseDepthwise, AutomaticPadsOfAPointwiseConvolutionAreNone) {
+  EXPECT_FALSE(FusePair({.second = {{"auto_pad", std::string("SAME_LOWER")}}}).unchanged);
+}
+
+TEST(FuseDepthwise, GroupsOfMoreChannelsAreNotDepthwise) {
+  ExpectDeclined(FusePair({.inputs_per_group = 2}), "more than one input or output channel");
+  ExpectDeclined(FusePair({.outputs_per_group = 2}), "more than one input or output channel");
+  // As many groups as outputs, though.
+  ExpectDeclined(FusePair({.channels = 12, .inputs_per_group = 2}),
+                 "more than one input or output channel");
+}
+
+TEST(FuseDepthwise, TheReaderMustBePointwise) {
+  ExpectDeclined(FusePair({.second = {{"strides", Ints{2, 2}}}}), "no 1x1 convolution");
+  ExpectDeclined(FusePair({.second = {{"pads", Ints{0, 0, 1, 1}}}}), "no 1x1 convolution");
+  ExpectDeclined(FusePair({.second = {{"group", int64_t{2}}}}), "no 1x1 convolution");
+  ExpectDeclined(FusePair({.kernel = 3}), "no 1x1 convolution");
+}
+
+TEST(FuseDepthwise, DoublesStopIt) {
+  ExpectDeclined(FusePair({.dtype = DType::kDouble}), "float32 only");
+}
+
+TEST(FuseDepthwise, SmallImagesStopIt) {
+  ExpectDeclined(FusePair({.size = 11}), "small");
+  EXPECT_FALSE(FusePair({.size = 12}).unchanged);
+}
+
+TEST(FuseDepthwise, ADepthwiseResultThatIsAnOutputStopsIt) {
+  Builder builder;
+  builder.Output("y").Output("d");
+  ExpectDeclined(Fuse(builder), "is a graph output");
+}
+
+TEST(FuseDepthwise, ASecondReaderStopsIt) {
+  Builder builder;
+  builder.Node("Relu", {"d"}, {"r"}).Output("y").Output("r");
+  ExpectDeclined(Fuse(builder), "other readers");
+}
+
+TEST(FuseDepthwise, ComputedWeightsStopIt) {
+  Builder builder;
+  builder.Input("v2", DType::kFloat, {6, 1, 3, 3}).Input("b2", DType::kFloat, {8});
+  builder.Node("Conv", {"x", "v2"}, {"e"}, {{"group", int64_t{6}}});
+  builder.Node("Conv", {"e", "w"}, {"z"}).Output("z");
+  ExpectDeclined(Fuse(builder), "not constant");
+}
+
+TEST(FuseDepthwise, AComputedBiasStopsIt) {
+  Builder builder;
+  builder.Input("b2", DType::kFloat, {6})
+      .Node("Conv", {"x", "v", "b2"}, {"e"}, {{"group", int64_t{6}}});
+  builder.Node("Conv", {"e", "w"}, {"z"}).Output("z");
+  ExpectDeclined(Fuse(builder), "not constant");
+}
+
+TEST(FuseDepthwise, AnExtentThatIsOpenStopsIt) {
+  GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, 6, graph::Dim::Symbol("H"), 20});
+  builder.Constant("v", RandomFloats({6, 1, 3, 3}, 1)).Constant("w", RandomFloats({8, 6, 1, 1}, 2));
+  builder.Node("Conv", {"x", "v"}, {"d"}, {{"group", int64_t{6}}});
+  builder.Node("Conv", {"d", "w"}, {"y"}).Output("y");
+  graph::Graph graph = builder.Build();
+  const auto report = Optimize(graph, builder.constants(), {});
+  ASSERT_TRUE(report.ok()) << Message(report.status());
+  ASSERT_EQ(report->declines.size(), 1U);
+  EXPECT_EQ(report->declines[0].rule, "depthwise: extents are not known at load");
+  EXPECT_EQ(graph.order().size(), 2U);
+}
+
+TEST(FuseDepthwise, ItRunsOnceAndCanBeSwitchedOff) {
+  for (const bool off : {false, true}) {
+    Builder builder;
+    builder.Output("y");
+    graph::Graph graph = builder.Build();
+    OptimizeOptions options;
+    if (off) options.disabled_passes = {"fuse_depthwise"};
+    ASSERT_TRUE(Optimize(graph, builder.constants(), options).ok());
+    EXPECT_EQ(graph.order().size(), off ? 2U : 1U);
+    const auto again = Optimize(graph, builder.constants(), options);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(graph.order().size(), off ? 2U : 1U);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::optimizer::test
