@@ -77,8 +77,8 @@ class InPlaceBuilder {
         .Initializer("updates", Tensor::Of<float>({2, 1, 2}, {7, 8, 9, 10}));
   }
 
-  // a = op(v), b = Softmax(v) over another axis, c = v + 0, and v itself where it is visible; `n`
-  // is part of every name.
+  // a = op(v) twice, b = Softmax(v) over another axis, c = v + 0, and v itself where it is visible;
+  // `n` is part of every name. What op makes is no output: it may lie where v lies.
   InPlaceBuilder& Add(const Case& c, const std::string& n) {
     builder_.Input("x" + n, DType::kFloat, kDims)
         .Initializer("constant" + n, RandomFloats({2, 4, 6}, ++seed_));
@@ -90,10 +90,11 @@ class InPlaceBuilder {
     inputs.insert(inputs.end(), op_.operands.begin(), op_.operands.end());
     const auto to = op_.attributes.find("to");
     const bool integers = to != op_.attributes.end() && std::get<int64_t>(to->second) == 6;
-    builder_.Node(op_.op, inputs, {"a" + n}, op_.attributes)
+    builder_.Node(op_.op, inputs, {"once" + n}, op_.attributes)
+        .Node("Concat", {"once" + n, "once" + n}, {"a" + n}, {{"axis", int64_t{1}}})
         .Node("Softmax", {second}, {"b" + n}, {{"axis", int64_t{-1}}})
         .Node("Add", {third, "zero"}, {"c" + n})
-        .Output("a" + n, integers ? DType::kInt32 : DType::kFloat, kDims)
+        .Output("a" + n, integers ? DType::kInt32 : DType::kFloat, {kN, 8, 6})
         .Output("b" + n, DType::kFloat, kDims)
         .Output("c" + n, DType::kFloat, kDims);
     if (c.visible) {
