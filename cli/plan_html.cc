@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/plan_formats.h"
+#include "engine/work.h"
 
 namespace tandem::cli {
 namespace {
@@ -143,6 +144,10 @@ std::string TotalRows(const PlanReport& report) {
   add("bytes of weights", static_cast<double>(report.constant_bytes));
   add("bytes of packs", static_cast<double>(report.pack_bytes));
   if (report.arena_bytes) add("bytes of the arena", static_cast<double>(*report.arena_bytes));
+  const Work work = WorkOf(report);
+  add("multiply-adds", work.multiply_adds);
+  add("bytes moved", work.moved_bytes);
+  add("tasks of unknown cost", work.unknown_tasks);
   add("nodes folded", report.folded_nodes);
   add("bytes folded into", static_cast<double>(report.folded_bytes));
   rows += Row(Cell("requests join") +

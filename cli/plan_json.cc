@@ -1,6 +1,7 @@
 // A plan as JSON.
 #include "cli/json.h"
 #include "cli/plan_formats.h"
+#include "engine/work.h"
 
 namespace tandem::cli {
 namespace {
@@ -108,6 +109,9 @@ void AddTotals(JsonWriter& json, const PlanReport& report) {
   AddBytes(json, "constant_bytes", report.constant_bytes);
   AddBytes(json, "pack_bytes", report.pack_bytes);
   AddBytes(json, "arena_bytes", report.arena_bytes.value_or(0));
+  const Work work = WorkOf(report);
+  json.Key("multiply_adds").Real(work.multiply_adds).Key("moved_bytes").Real(work.moved_bytes);
+  json.Key("tasks_of_unknown_cost").Number(work.unknown_tasks);
   json.Key("folded_nodes").Number(report.folded_nodes);
   AddBytes(json, "folded_bytes", report.folded_bytes);
   json.Key("parts").Number(report.parts).Key("forks").Number(report.forks);

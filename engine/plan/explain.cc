@@ -7,6 +7,7 @@
 
 #include "engine/graph/dump.h"
 #include "engine/plan/shape_plan.h"
+#include "engine/work.h"
 
 namespace tandem {
 namespace plan {
@@ -297,13 +298,36 @@ std::string KernelText(const TaskReport& task) {
   return text;
 }
 
+Work WorkOf(const PlanReport& report) {
+  Work work;
+  for (const TaskReport& task : report.tasks) {
+    work.multiply_adds += task.multiply_adds.value_or(0);
+    work.moved_bytes += task.moved_bytes.value_or(0);
+    work.unknown_tasks += task.cost_unknown.empty() ? 0 : 1;
+  }
+  return work;
+}
+
+std::string ToText(const Work& work) {
+  std::string text =
+      fmt::format("{:.0f} multiply-adds, {:.0f} bytes moved", work.multiply_adds, work.moved_bytes);
+  if (work.unknown_tasks > 0) {
+    text += fmt::format(", and {} tasks of unknown cost", work.unknown_tasks);
+  }
+  return text;
+}
+
 std::string ToText(const PlanReport& report) {
   std::string text = fmt::format("{} tasks, {} forks\n", report.tasks.size(), report.forks);
   text += fmt::format("weights {} bytes, {} packs of {} bytes", report.constant_bytes,
                       report.packs.size(), report.pack_bytes);
-  if (report.arena_bytes) text += fmt::format(", arena {} bytes", *report.arena_bytes);
   const bool apart = report.parts > 1 && report.merged.empty();
-  text += apart ? fmt::format(" for each of {} parts\n", report.parts) : "\n";
+  const std::string parts = apart ? fmt::format(" for each of {} parts\n", report.parts) : "\n";
+  if (report.arena_bytes) {
+    text += fmt::format(", arena {} bytes{}work {}", *report.arena_bytes, parts,
+                        ToText(WorkOf(report)));
+  }
+  text += parts;
   text += fmt::format("folded {} nodes into {} bytes\n", report.folded_nodes, report.folded_bytes);
   text += report.joinable ? "requests join along axis 0\n"
                           : fmt::format("requests do not join: {}\n", report.not_joinable_reason);

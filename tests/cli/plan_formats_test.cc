@@ -83,6 +83,34 @@ TEST_F(PlanFormatsTest, ThePageEscapesNamesAndHasEveryTask) {
   }
 }
 
+// x [N,4] -> [N,5] -> y [N,2], and the places of y that are not 0.
+TEST_F(PlanFormatsTest, TheWorkOfAllTasksIsAddedUp) {
+  const graph::Dim n = graph::Dim::Symbol("N");
+  ModelBuilder model(17);
+  model.Input("x", DType::kFloat, {n, 4})
+      .Initializer("w", test::RandomFloats({4, 5}, 1))
+      .Initializer("v", test::RandomFloats({5, 2}, 2))
+      .Node("MatMul", {"x", "w"}, {"h"})
+      .Node("MatMul", {"h", "v"}, {"y"})
+      .Node("NonZero", {"y"}, {"places"})
+      .Output("y", DType::kFloat, {n, 2})
+      .Output("places", DType::kInt64, {2, graph::Dim()})
+      .WriteFile(path_);
+  const auto shown = [&](PlanFormat format) {
+    return Execute(ExplainConfig{Model(), {.batch = 3}, format}).value_or("");
+  };
+  // 3 (4 5 + 5 2) products; 4 bytes for each element of x, w and h, and of h, v and y.
+  EXPECT_THAT(shown(PlanFormat::kText),
+              HasSubstr("\nwork 90 multiply-adds, 312 bytes moved, and 1 tasks of unknown cost\n"));
+  EXPECT_THAT(shown(PlanFormat::kJson),
+              HasSubstr(R"("multiply_adds":90,"moved_bytes":312,"tasks_of_unknown_cost":1,)"));
+  for (const char* row : {"<td>multiply-adds</td><td class=\"number\">90</td>",
+                          "<td>bytes moved</td><td class=\"number\">312</td>",
+                          "<td>tasks of unknown cost</td><td class=\"number\">1</td>"}) {
+    EXPECT_THAT(shown(PlanFormat::kHtml), HasSubstr(row));
+  }
+}
+
 // One output of Split, read twice, and the other go to the same task; a Loop has a body.
 ModelBuilder ManyEdges() {
   ModelBuilder body;

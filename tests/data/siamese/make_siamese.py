@@ -2,7 +2,7 @@
 """Makes the Siamese test graph: two towers of twelve nodes that share all weights, then a join.
 
 Needs Debian's python3-torch and python3-onnx. Writes, beside this file:
-  model.onnx                           inputs `left`, `right` FP32 [N,3,33,35]; outputs `same` [N,2],
+  model.onnx                           inputs `left`, `right` FP32 [N,3,15,17]; outputs `same` [N,2],
                                        `left_code`, `right_code` [N,24]
   test_data_set_0/{input,output}_K.pb  a batch of three random pairs and PyTorch's answers
 """
@@ -31,7 +31,7 @@ class Tower(nn.Module):
         self.norm2 = nn.BatchNorm2d(16)
         self.conv3 = nn.Conv2d(16, 24, (3, 3), stride=2, padding=1)
         self.pool = nn.MaxPool2d(3)
-        self.code = nn.Linear(24 * 6 * 6, 24)
+        self.code = nn.Linear(24 * 3 * 3, 24)
 
     def forward(self, x):
         x = torch.relu(self.norm1(self.conv1(x)))
@@ -82,7 +82,7 @@ def write_tensor(path, tensor, name):
 def main():
     torch.set_num_threads(1)
     model = make_model()
-    inputs = {"left": torch.randn(3, 3, 33, 35), "right": torch.randn(3, 3, 33, 35)}
+    inputs = {"left": torch.randn(3, 3, 15, 17), "right": torch.randn(3, 3, 15, 17)}
     with torch.no_grad():
         outputs = dict(zip(("same", "left_code", "right_code"), model(*inputs.values())))
     path = HERE / "model.onnx"

@@ -115,14 +115,18 @@ std::vector<std::string> OrdersOf(const std::string& bytes) {
   std::vector<std::string> orders = {bytes};
   ::onnx::ModelProto model;
   CHECK(model.ParseFromString(bytes), "no model");
+  const auto add = [&] {
+    std::string order = model.SerializeAsString();
+    if (std::ranges::find(orders, order) == orders.end()) orders.push_back(std::move(order));
+  };
   auto& nodes = *model.mutable_graph()->mutable_node();
   std::reverse(nodes.pointer_begin(), nodes.pointer_end());
-  orders.push_back(model.SerializeAsString());
+  add();
   std::mt19937 generator(1);
   for (int i = nodes.size() - 1; i > 0; --i) {
     nodes.SwapElements(i, static_cast<int>(generator() % static_cast<uint32_t>(i + 1)));
   }
-  orders.push_back(model.SerializeAsString());
+  add();
   return orders;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "tests/engine/api/comparison.h"
 #include "tests/support/random_tensor.h"
@@ -12,6 +13,7 @@ namespace {
 
 using test::ModelBuilder;
 using test::RandomFloats;
+using Strings = std::vector<std::string>;
 
 // y = `op`(x W, b) or `op`(b, x W) with x [5, 7], W [7, 9] and b of `operand`.
 std::string Product(const std::string& op, bool operand_is_first, const Shape& operand) {
@@ -51,11 +53,15 @@ TEST(EpilogueTest, BinaryOperatorsFuseOnEitherSideWithTheSameBits) {
   }
 }
 
+// A product p = op(reads) of inputs and weights.
 struct Producer {
   std::string name;
   graph::DimVector result;
-  Shape column;                            // one element a column, against the result
-  std::function<void(ModelBuilder&)> add;  // inputs, weights and the node that makes p
+  Shape column;                              // one element a column, against the result
+  std::function<void(ModelBuilder&)> reads;  // adds x, w and own
+  std::string op;
+  Strings inputs;
+  graph::Attributes attributes = {};
 };
 
 const graph::Dim kN = graph::Dim::Symbol("N");
@@ -72,10 +78,11 @@ Producer Convolution(const std::string& op, const Shape& weights, int64_t group,
           [=](ModelBuilder& builder) {
             builder.Input("x", DType::kFloat, {kN, inputs, 5, 5})
                 .Initializer("w", RandomFloats(weights, 1))
-                .Initializer("own", RandomFloats({channels}, 2))
-                .Node(op, {"x", "w", "own"}, {"p"},
-                      {{"group", group}, {"strides", std::vector<int64_t>{stride, stride}}});
-          }};
+                .Initializer("own", RandomFloats({channels}, 2));
+          },
+          op,
+          {"x", "w", "own"},
+          {{"group", group}, {"strides", std::vector<int64_t>{stride, stride}}}};
 }
 
 std::vector<Producer> Producers() {
@@ -93,34 +100,35 @@ std::vector<Producer> Producers() {
        [](ModelBuilder& builder) {
          builder.Input("x", DType::kFloat, {kN, 7})
              .Initializer("w", RandomFloats({7, 37}, 1))
-             .Initializer("own", RandomFloats({37}, 2))
-             .Node("Gemm", {"x", "w", "own"}, {"p"});
-       }},
+             .Initializer("own", RandomFloats({37}, 2));
+       },
+       "Gemm",
+       {"x", "w", "own"}},
       {"MatMul",
        {kN, 5, 37},
        {37},
        [](ModelBuilder& builder) {
-         builder.Input("x", DType::kFloat, {kN, 5, 7})
-             .Initializer("w", RandomFloats({7, 37}, 1))
-             .Node("MatMul", {"x", "w"}, {"p"});
-       }},
+         builder.Input("x", DType::kFloat, {kN, 5, 7}).Initializer("w", RandomFloats({7, 37}, 1));
+       },
+       "MatMul",
+       {"x", "w"}},
       {"MatMul of batches",
        {kN, 2, 5, 37},
        {37},
        [](ModelBuilder& builder) {
-         builder.Input("x", DType::kFloat, {kN, 2, 5, 7})
-             .Input("w", DType::kFloat, {kN, 2, 7, 37})
-             .Node("MatMul", {"x", "w"}, {"p"});
-       }},
+         builder.Input("x", DType::kFloat, {kN, 2, 5, 7}).Input("w", DType::kFloat, {kN, 2, 7, 37});
+       },
+       "MatMul",
+       {"x", "w"}},
   };
 }
 
 // y from p: constants s (a scalar) and c (one element a column), input r of the result's extents.
 struct Tail {
   std::string name;
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // the last one makes y
-  graph::Attributes attributes = {};                                    // of the first line
-  std::string fused = {};                                               // else that of the first
+  std::vector<std::pair<std::string, Strings>> lines;  // the last one makes y
+  graph::Attributes attributes = {};                   // of the first line
+  std::string fused = {};                              // else that of the first
 };
 
 std::vector<Tail> Tails() {
@@ -145,64 +153,87 @@ std::vector<Tail> Tails() {
   };
 }
 
-std::string Joined(const Producer& producer, const Tail& tail) {
+// Adds a product and its tail, whose result is an output of the tail's name.
+void AddTail(ModelBuilder& builder, const Producer& producer, const Tail& tail) {
+  const auto own = [&tail](const std::string& value) {
+    return value == "p" || value == "t0" ? value + " of " + tail.name : value;
+  };
+  builder.Node(producer.op, producer.inputs, {own("p")}, producer.attributes);
+  for (size_t i = 0; i < tail.lines.size(); ++i) {
+    Strings inputs;
+    for (const std::string& input : tail.lines[i].second) inputs.push_back(own(input));
+    builder.Node(tail.lines[i].first, inputs, {i + 1 == tail.lines.size() ? tail.name : own("t0")},
+                 i == 0 ? tail.attributes : graph::Attributes());
+  }
+  builder.Output(tail.name, DType::kFloat, producer.result);
+}
+
+// A product for each of the tails.
+std::string Joined(const Producer& producer, const std::vector<Tail>& tails) {
   ModelBuilder builder(20);
-  producer.add(builder);
+  producer.reads(builder);
   builder.Input("r", DType::kFloat, producer.result)
       .Initializer("s", Tensor::Scalar(-0.25F))
       .Initializer("high", Tensor::Scalar(0.5F))
       .Initializer("c", RandomFloats(producer.column, 4));
-  for (size_t i = 0; i < tail.lines.size(); ++i) {
-    const bool last = i + 1 == tail.lines.size();
-    builder.Node(tail.lines[i].first, tail.lines[i].second, {last ? "y" : fmt::format("t{}", i)},
-                 i == 0 ? tail.attributes : graph::Attributes());
-  }
-  return builder.Output("y", DType::kFloat, producer.result).Serialize();
+  for (const Tail& tail : tails) AddTail(builder, producer, tail);
+  return builder.Serialize();
 }
 
 TEST(EpilogueTest, EveryProducerTakesEveryTailWithTheSameBits) {
-  for (const Producer& producer : Producers()) {
-    for (const Tail& tail : Tails()) {
-      SCOPED_TRACE(producer.name + " and " + tail.name);
-      const std::string bytes = Joined(producer, tail);
-      const Engine engine(EngineOptions{.threads = 1});
-      const auto model = test::LoadModel(engine, bytes);
-      ASSERT_NE(model, nullptr);
-      const std::string stage = tail.fused.empty() ? tail.lines[0].first : tail.fused;
-      EXPECT_THAT(model->Explain(), testing::HasSubstr(" +" + stage));
-      EXPECT_THAT(model->Explain(), testing::Not(testing::HasSubstr("elementwise.")));
-      test::ExpectMeans(bytes, {.oracle = bytes,
-                                .options = {.threads = 1, .disabled_passes = {"fuse_epilogue"}},
-                                .batches = {1, 3}});
-    }
+  std::multiset<std::string> stages;
+  for (const Tail& tail : Tails()) {
+    stages.insert(tail.fused.empty() ? tail.lines[0].first : tail.fused);
   }
+  for (const Producer& producer : Producers()) {
+    SCOPED_TRACE(producer.name);
+    const std::string bytes = Joined(producer, Tails());
+    const Engine engine(EngineOptions{.threads = 1});
+    const auto model = test::LoadModel(engine, bytes);
+    ASSERT_NE(model, nullptr);
+    std::multiset<std::string> fused;
+    for (const TaskReport& task : test::ReportOf(*model, test::InputsOf(*model, 1)).tasks) {
+      EXPECT_THAT(task.kernel, testing::Not(testing::HasSubstr("elementwise.")));
+      EXPECT_LE(task.epilogue.size(), 1U) << task.name;
+      fused.insert(task.epilogue.begin(), task.epilogue.end());
+    }
+    EXPECT_EQ(fused, stages);
+    test::ExpectMeans(bytes, {.oracle = bytes,
+                              .options = {.threads = 1, .disabled_passes = {"fuse_epilogue"}},
+                              .batches = {1, 3}});
+  }
+}
+
+enum class Reader { kOutput, kNode };
+
+// A product that an activation reads and something else, too.
+std::string WithAReader(const Producer& producer, const std::string& op, Reader reader) {
+  ModelBuilder builder(20);
+  producer.reads(builder);
+  builder.Initializer("c", RandomFloats(producer.column, 4))
+      .Node(producer.op, producer.inputs, {"p"}, producer.attributes)
+      .Node(op, op == "Mish" ? Strings{"p"} : Strings{"p", "c"}, {"y"})
+      .Output("y", DType::kFloat, producer.result);
+  if (reader == Reader::kOutput) {
+    builder.Output("p", DType::kFloat, producer.result);
+  } else {
+    builder.Node("Exp", {"p"}, {"z"}).Output("z", DType::kFloat, producer.result);
+  }
+  return builder.Serialize();
 }
 
 TEST(EpilogueTest, AResultThatOthersReadKeepsItsTailApart) {
   for (const Producer& producer : Producers()) {
     for (const std::string op : {"Mish", "PRelu"}) {
       SCOPED_TRACE(producer.name + " and " + op);
-      for (const bool output : {false, true}) {
-        ModelBuilder builder(20);
-        producer.add(builder);
-        builder.Initializer("c", RandomFloats(producer.column, 4));
-        if (op == "Mish") {
-          builder.Node(op, {"p"}, {"y"});
-        } else {
-          builder.Node(op, {"p", "c"}, {"y"});
-        }
-        builder.Output("y", DType::kFloat, producer.result);
-        if (output) {
-          builder.Output("p", DType::kFloat, producer.result);
-        } else {
-          builder.Node("Exp", {"p"}, {"z"}).Output("z", DType::kFloat, producer.result);
-        }
-        const std::string bytes = builder.Serialize();
+      for (const Reader reader : {Reader::kOutput, Reader::kNode}) {
+        const std::string bytes = WithAReader(producer, op, reader);
         const Engine engine(EngineOptions{.threads = 1});
         const auto model = test::LoadModel(engine, bytes);
         ASSERT_NE(model, nullptr);
-        EXPECT_THAT(model->Explain(), testing::HasSubstr(output ? "the result is a graph output"
-                                                                : "the result has other readers"));
+        EXPECT_THAT(model->Explain(),
+                    testing::HasSubstr(reader == Reader::kOutput ? "the result is a graph output"
+                                                                 : "the result has other readers"));
         test::ExpectMeans(bytes, {.oracle = bytes,
                                   .options = {.threads = 1, .disabled_passes = {"fuse_epilogue"}},
                                   .batches = {2}});

@@ -54,7 +54,7 @@ TEST(ExportedSiamese, AnswersAsPyTorchForkedOrNotOnAnyThreads) {
       EXPECT_EQ(test::ReportOf(*model, pairs).forks, towers ? 1 : 0);
       const uint64_t packs = engine.stats().packs_built;
       EXPECT_EQ(packs, kWeightsOfATower + 1) << "those of a tower and of the join";
-      for (int run = 0; run < 20; ++run) {
+      for (int run = 0; run < (towers ? 10 : 2); ++run) {
         const test::NamedTensors answers = test::Answers(*model, pairs);
         if (sequential.empty()) sequential = answers;
         test::ExpectClose(answers, sequential, test::Exact());

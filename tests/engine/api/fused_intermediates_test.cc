@@ -137,6 +137,15 @@ std::vector<Chain> Chains() {
         {"Mul", {"d", "half"}, "y"}},
        "fuse_gelu",
        test::OfScale(1e-6)},
+      {"a product of what an activation makes",
+       {{"Exp", {"x"}, "a"}, {"Sub", {"half", "a"}, "b"}, {"MatMul", {"b", "square"}, "y"}},
+       "fuse_prologue"},
+      {"the greatest of the rows of a product, added back",
+       {{"MatMul", {"x", "square"}, "a"},
+        {"Tanh", {"a"}, "b"},
+        {"ReduceMax", {"b"}, "c", {{"axes", Ints{-2}}}},
+        {"Add", {"x", "c"}, "y"}},
+       "fuse_reduction"},
   };
 }
 

@@ -27,6 +27,7 @@ struct Case {
   int64_t columns = 37;
   bool gemm = false;
   graph::DimVector x = {kN, 13};
+  bool batched = false;  // w is an input, with the leading extents of x
 };
 
 // y = e w behind the lines; constants s (a scalar), k (one a column of A) and f (one a row of it).
@@ -36,8 +37,14 @@ ModelBuilder Building(const Case& c) {
       .Initializer("s", Tensor::Scalar(1.5F))
       .Initializer("k", RandomFloats({13}, 2))
       .Initializer("f", RandomFloats({5, 1}, 3))
-      .Initializer("w", RandomFloats({13, c.columns}, 1))
       .Initializer("b", RandomFloats({c.columns}, 4));
+  if (c.batched) {
+    graph::DimVector dims(c.x.begin(), c.x.end() - 2);
+    dims.insert(dims.end(), {13, c.columns});
+    builder.Input("w", DType::kFloat, dims);
+  } else {
+    builder.Initializer("w", RandomFloats({13, c.columns}, 1));
+  }
   for (const Line& line : c.lines) builder.Node(line.op, line.inputs, {line.output});
   if (c.gemm) {
     builder.Node("Gemm", {"e", "w"}, {"p"});
@@ -60,6 +67,8 @@ std::vector<Case> Fusing() {
       {{{"Sub", {"k", "x"}, "a"}, {"Tanh", {"a"}, "d"}, {"Mul", {"d", "k"}, "e"}}, 256},
       {{{"PRelu", {"x", "k"}, "e"}}, 37, false, {kN, 5, 13}},
       {{{"Exp", {"x"}, "e"}}, 37, false, {kN, 2, 3, 13}},
+      {{{"Relu", {"x"}, "e"}}, 37, false, {kN, 5, 13}, true},
+      {{{"Mul", {"x", "k"}, "a"}, {"Sub", {"s", "a"}, "e"}}, 37, false, {kN, 2, 5, 13}, true},
   };
 }
 
@@ -70,13 +79,13 @@ TEST(Prologue, IsAppliedAsTheProductReadsItsLeftSide) {
     const Engine engine(EngineOptions{.threads = 1});
     const auto model = LoadModel(engine, bytes);
     ASSERT_NE(model, nullptr);
-    const auto report =
-        model->Report(std::vector<NamedShape>{{"x", test::InputsOf(*model, 3)[0].tensor.shape()}});
-    ASSERT_TRUE(report.ok()) << report.status();
-    ASSERT_EQ(report->tasks.size(), 1U) << model->Explain();
-    EXPECT_EQ(report->tasks[0].prologue.size(), c.lines.size());
-    EXPECT_EQ(report->tasks[0].prologue[0], c.lines[0].op);
-    EXPECT_EQ(*report->arena_bytes, 0U);
+    const PlanReport report = test::ReportOf(*model, test::InputsOf(*model, 3));
+    ASSERT_EQ(report.tasks.size(), 1U) << model->Explain();
+    EXPECT_EQ(report.tasks[0].prologue.size(), c.lines.size());
+    EXPECT_EQ(report.tasks[0].prologue[0], c.lines[0].op);
+    for (const ValueReport& value : report.values) EXPECT_NE(value.memory, "arena") << value.name;
+    // A right side that a request brings is packed into scratch.
+    EXPECT_EQ(report.arena_bytes == 0, !c.batched);
   }
 }
 

@@ -21,7 +21,6 @@ using test::RandomFloats;
 using Ints = std::vector<int64_t>;
 
 const graph::Dim kN = graph::Dim::Symbol("N");
-const graph::DimVector kDims = {kN, 8, 16, 16};
 
 enum class Weights { kShared, kCopies };
 
@@ -29,6 +28,8 @@ enum class Weights { kShared, kCopies };
 struct Siamese {
   int towers = 2;
   int depth = 6;
+  int64_t channels = 8;
+  int64_t extent = 16;  // of the images, both ways
   bool interleaved = true;
   bool swapped = false;    // the sum reads the towers from last to first
   bool constants = false;  // a Constant and a Shape in each tower
@@ -46,7 +47,7 @@ class SiameseBuilder {
   std::string Build() {
     for (int t = 0; t < siamese_.towers; ++t) {
       ends_.push_back(fmt::format("x{}", t));
-      builder_.Input(ends_.back(), DType::kFloat, kDims);
+      builder_.Input(ends_.back(), DType::kFloat, Dims());
       if (t == 0 || weights_ == Weights::kCopies) AddWeights(t);
     }
     if (siamese_.interleaved) {
@@ -62,6 +63,10 @@ class SiameseBuilder {
   }
 
  private:
+  graph::DimVector Dims() const {
+    return {kN, siamese_.channels, siamese_.extent, siamese_.extent};
+  }
+
   std::string WeightName(int tower, int layer) const {
     return fmt::format("w{}_{}", weights_ == Weights::kShared ? 0 : tower, layer);
   }
@@ -69,7 +74,8 @@ class SiameseBuilder {
   void AddWeights(int tower) {
     for (int layer = 0; layer < siamese_.depth; ++layer) {
       builder_.Initializer(WeightName(tower, layer),
-                           RandomFloats({8, 8, 3, 3}, static_cast<uint32_t>(layer), -0.2F, 0.2F));
+                           RandomFloats({siamese_.channels, siamese_.channels, 3, 3},
+                                        static_cast<uint32_t>(layer), -0.2F, 0.2F));
     }
   }
 
@@ -82,7 +88,7 @@ class SiameseBuilder {
     builder_.Node("Relu", {name}, {name + "r"});
     end = name + "r";
     if (siamese_.constants && layer == 1) AddConstants(end);
-    if (siamese_.halfway && tower == 0 && layer == 2) builder_.Output(end, DType::kFloat, kDims);
+    if (siamese_.halfway && tower == 0 && layer == 2) builder_.Output(end, DType::kFloat, Dims());
   }
 
   // Adds a Constant and multiplies by the width, which comes from a Shape.
@@ -109,18 +115,19 @@ class SiameseBuilder {
 
   std::string Join() {
     std::vector<std::string> ends = ends_;
-    if (siamese_.visible) builder_.Output(ends[0], DType::kFloat, kDims);
+    if (siamese_.visible) builder_.Output(ends[0], DType::kFloat, Dims());
     if (siamese_.swapped) std::ranges::reverse(ends);
     if (siamese_.product) {
       builder_.Node("Mul", {ends[0], ends[1]}, {"product"})
-          .Output(Head("product"), DType::kFloat, kDims);
+          .Output(Head("product"), DType::kFloat, Dims());
     }
     builder_.Node(ends.size() == 2 ? "Add" : "Sum", ends, {"sum"});
     if (siamese_.mask) {
-      builder_.Input("mask", DType::kFloat, {kN, 1, 16, 16}).Node("Mul", {"sum", "mask"}, {"kept"});
+      builder_.Input("mask", DType::kFloat, {kN, 1, siamese_.extent, siamese_.extent})
+          .Node("Mul", {"sum", "mask"}, {"kept"});
     }
     return builder_.Node("Relu", {Head(siamese_.mask ? "kept" : "sum")}, {"y"})
-        .Output("y", DType::kFloat, kDims)
+        .Output("y", DType::kFloat, Dims())
         .Serialize();
   }
 
@@ -226,8 +233,9 @@ TEST(Siamese, TowersThatAreSwitchedOffSaySo) {
   EXPECT_EQ(declines[0].rule, "towers are switched off");
 }
 
+// Small images of many channels: the work of a tower that is worth a fork, in the fewest steps.
 TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
-  const std::string bytes = Build({});
+  const std::string bytes = Build({.channels = 30, .extent = 2});
   const Engine sequential(EngineOptions{.threads = 1, .towers = false});
   const auto oracle = LoadModel(sequential, bytes);
   ASSERT_NE(oracle, nullptr);
@@ -238,6 +246,7 @@ TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
     const Engine engine(EngineOptions{.threads = threads});
     const auto model = LoadModel(engine, bytes);
     ASSERT_NE(model, nullptr);
+    EXPECT_EQ(Forks(*model), 1);
     for (int run = 0; run < 1000; ++run) {
       test::ExpectClose(test::Answers(*model, inputs), expected, test::Exact());
       ASSERT_FALSE(HasFailure()) << threads << " threads, run " << run;
