@@ -147,6 +147,29 @@ TEST(FuseDepthwise, AComputedBiasStopsIt) {
   ExpectDeclined(Fuse(builder), "not constant");
 }
 
+// A normalization behind the pair would take its inputs apart.
+TEST(FuseDepthwise, NothingIsFoldedIntoThePair) {
+  Builder builder;
+  for (const char* name : {"scale", "shift", "mean", "variance"}) {
+    builder.Constant(name, RandomFloats({8}, 5, 0.5F, 1));
+  }
+  builder.Node("BatchNormalization", {"y", "scale", "shift", "mean", "variance"}, {"n"});
+  builder.Output("n");
+  graph::Graph graph = builder.Build();
+  for (const std::string only : {"fuse_depthwise", "fold_batch_norm"}) {
+    OptimizeOptions options;
+    for (const std::string& name : PassNames()) {
+      if (name != only) options.disabled_passes.insert(name);
+    }
+    const auto report = Optimize(graph, builder.constants(), options);
+    ASSERT_TRUE(report.ok()) << Message(report.status());
+    if (only == "fuse_depthwise") continue;
+    ASSERT_EQ(report->declines.size(), 1U);
+    EXPECT_EQ(report->declines[0].rule, "the Conv has a prologue already");
+  }
+  EXPECT_EQ(graph.order().size(), 2U);
+}
+
 TEST(FuseDepthwise, AnExtentThatIsOpenStopsIt) {
   GraphBuilder builder;
   builder.Input("x", DType::kFloat, {1, 6, graph::Dim::Symbol("H"), 20});
