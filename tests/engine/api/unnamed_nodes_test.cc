@@ -41,7 +41,7 @@ class Network {
         .Initializer("yes", Tensor::Scalar(true));
     std::string from = "x";
     for (const std::string n : {"1", "2"}) from = AddBlock(from, n);
-    AddLayerNorm(from);
+    AddLayerNorm(AddDepthwise(from));
     AddGelu();
     Add("Dropout", {"gelu"}, "dropped");
     Add("Identity", {"dropped"}, "same");
@@ -81,6 +81,17 @@ class Network {
     Add("Add", {"b" + n, from}, "a" + n);
     Add("Relu", {"a" + n}, "r" + n);
     return "r" + n;
+  }
+
+  // A depthwise and a pointwise convolution on a larger image, and the way back.
+  std::string AddDepthwise(const std::string& from) {
+    builder_.Initializer("spread", RandomFloats({5, 1, 3, 3}, 40))
+        .Initializer("mix", RandomFloats({5, 5, 1, 1}, 41))
+        .Initializer("gather", RandomFloats({5, 5, 9, 9}, 42, -0.2F, 0.2F));
+    Add("Conv", {from, "spread"}, "wide", {{"group", int64_t{5}}, {"pads", Ints{5, 5, 5, 5}}});
+    Add("Conv", {"wide", "mix"}, "mixed");
+    Add("Conv", {"mixed", "gather"}, "gathered");
+    return "gathered";
   }
 
   void AddLayerNorm(const std::string& from) {
