@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/kernels/move/permute.h"
 #include "engine/ops/registry.h"
+#include "tests/support/compare.h"
 
 namespace tandem::test {
 namespace {
+
+constexpr int kSeveralThreads = 3;
 
 class Binder final : public ops::BindContext {
  public:
@@ -53,8 +58,12 @@ Layout Binder::input_layout(int port) const {
 
 class Context final : public ops::StepContext {
  public:
-  Context(std::vector<TensorView> inputs, MutableTensorView output, std::span<std::byte> scratch)
-      : inputs_(std::move(inputs)), output_(std::move(output)), scratch_(scratch) {}
+  Context(std::vector<TensorView> inputs, MutableTensorView output, std::span<std::byte> scratch,
+          const Parallel& parallel)
+      : inputs_(std::move(inputs)),
+        output_(std::move(output)),
+        scratch_(scratch),
+        parallel_(parallel) {}
   const TensorView& input(int port) const override {
     static const TensorView omitted;
     const auto i = static_cast<size_t>(port);
@@ -72,7 +81,29 @@ class Context final : public ops::StepContext {
   std::vector<TensorView> inputs_;
   MutableTensorView output_;
   std::span<std::byte> scratch_;
-  SequentialParallel parallel_;
+  const Parallel& parallel_;
+};
+
+// Memory between bytes of a known value, which nobody may write.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : buffer_(*Buffer::Allocate(bytes + 2 * kGuardBytes)) {
+    std::ranges::fill(buffer_.bytes(), kUntouched);
+  }
+  std::span<std::byte> bytes() {
+    return buffer_.bytes().subspan(kGuardBytes, buffer_.size() - 2 * kGuardBytes);
+  }
+  bool whole() {
+    const auto untouched = [](std::byte byte) { return byte == kUntouched; };
+    return std::ranges::all_of(buffer_.bytes().first(kGuardBytes), untouched) &&
+           std::ranges::all_of(buffer_.bytes().last(kGuardBytes), untouched);
+  }
+
+ private:
+  static constexpr size_t kGuardBytes = 64;  // keeps the alignment of the buffer
+  static constexpr std::byte kUntouched{0xCD};
+
+  Buffer buffer_;
 };
 
 Tensor Converted(const Tensor& tensor, kernels::LayoutDirection direction) {
@@ -101,6 +132,24 @@ graph::Node NodeOf(const BoundCall& call, size_t inputs) {
   return node;
 }
 
+// The result of the step, in the layout of `like`: it lies between bytes that stay what they are,
+// as does the scratch.
+Tensor RunGuarded(const ops::Step& step, const std::vector<Shape>& shapes,
+                  const std::vector<TensorView>& inputs, const MutableTensorView& like,
+                  const Parallel& parallel) {
+  const Shape& out = like.shape();
+  Guarded scratch(step.ScratchBytes({shapes, std::span(&out, 1), parallel.threads()}));
+  Tensor y = *Tensor::Allocate(like.dtype(), out);
+  Guarded result(y.view().byte_size());
+  Context context(inputs, {like.dtype(), out, result.bytes().data(), like.layout()},
+                  scratch.bytes(), parallel);
+  EXPECT_TRUE(step.Run(context).ok());
+  EXPECT_TRUE(scratch.whole()) << "scratch of " << scratch.bytes().size() << " bytes is exceeded";
+  EXPECT_TRUE(result.whole()) << "the result is written beyond its shape";
+  std::ranges::copy(result.bytes(), static_cast<std::byte*>(y.mutable_view().mutable_raw()));
+  return y;
+}
+
 }  // namespace
 
 Tensor BindAndRun(const BoundCall& call, const std::vector<Tensor>& inputs) {
@@ -121,13 +170,12 @@ Tensor BindAndRun(const BoundCall& call, const std::vector<Tensor>& inputs) {
   }
   // A packed constant is not there when the step runs.
   if (call.constant_port >= 0) views[static_cast<size_t>(call.constant_port)] = TensorView();
-  Buffer scratch = *Buffer::Allocate(step->ScratchBytes({shapes, std::span(&call.out, 1), 1}));
-  Tensor y = *Tensor::Allocate(DType::kFloat, call.out);
   const Layout layout = binder.output_layout(0);
-  Context context(std::move(views),
-                  {DType::kFloat, call.out, y.mutable_view().mutable_raw(), layout},
-                  scratch.bytes());
-  EXPECT_TRUE(step->Run(context).ok());
+  const MutableTensorView like(DType::kFloat, call.out, nullptr, layout);
+  const Tensor y = RunGuarded(*step, shapes, views, like, SequentialParallel());
+  const Tensor several =
+      RunGuarded(*step, shapes, views, like, *MakeThreadParallel(kSeveralThreads));
+  EXPECT_TRUE(Close(several, y, Exact())) << "on several threads";
   return layout == Layout::kNative ? y
                                    : Converted(y, kernels::LayoutDirection::kChannelsLastToNative);
 }

@@ -235,7 +235,7 @@ TEST(Siamese, TowersThatAreSwitchedOffSaySo) {
 
 // Small images of many channels: the work of a tower that is worth a fork, in the fewest steps.
 TEST(Siamese, AThousandForkedRunsHaveTheBitsOfASequentialOne) {
-  const std::string bytes = Build({.channels = 28, .extent = 3});
+  const std::string bytes = Build({.channels = 30, .extent = 2});
   const Engine sequential(EngineOptions{.threads = 1, .towers = false});
   const auto oracle = LoadModel(sequential, bytes);
   ASSERT_NE(oracle, nullptr);

@@ -143,6 +143,19 @@ TEST(ConvTranspose, SweepOverChannelsAndGroups) {
   }
 }
 
+// Where the window is the stride, every element of x makes a tile of its own.
+TEST(ConvTranspose, AWindowOfTheStrideTilesTheResult) {
+  for (const int64_t r : {1, 2, 3, 4}) {
+    for (const int64_t in : {1, 3, 17}) {
+      for (const int64_t out : {1, 5, 33}) {
+        ExpectAsNaive({{2, in, 3, 4}, {in, out, r, r}, {r, r}, {1, 1}, {0, 0, 0, 0}});
+      }
+    }
+  }
+  ExpectAsNaive({{3, 5, 7}, {5, 6, 4}, {4}, {1}, {0, 0}});
+  ExpectAsNaive({{2, 3, 2, 3, 4}, {3, 5, 2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0, 0, 0, 0}});
+}
+
 TEST(ConvTranspose, OneAndThreeSpatialAxes) {
   ExpectAsNaive({{1, 1, 4}, {1, 1, 3}, {2}, {1}, {0, 0}, {1}});
   ExpectAsNaive({{3, 5, 9}, {5, 6, 4}, {3}, {2}, {2, 1}, {2}});
