@@ -132,8 +132,8 @@ graph::Node NodeOf(const BoundCall& call, size_t inputs) {
   return node;
 }
 
-// The result of the step, in the layout of `like`: it lies between bytes that stay what they are, as
-// does the scratch.
+// The result of the step, in the layout of `like`: it lies between bytes that stay what they are,
+// as does the scratch.
 Tensor RunGuarded(const ops::Step& step, const std::vector<Shape>& shapes,
                   const std::vector<TensorView>& inputs, const MutableTensorView& like,
                   const Parallel& parallel) {

@@ -151,7 +151,9 @@ TEST(BatchCut, TheReportSaysHowFarTheBatchIsCut) {
     ASSERT_NE(model, nullptr);
     const PlanReport report = test::ReportOf(*model, InputsOf(*model, 7));
     EXPECT_EQ(report.parts, 4);
-    if (!one.merged.empty()) EXPECT_EQ(MergedOf(report), one.merged);
+    if (!one.merged.empty()) {
+      EXPECT_EQ(MergedOf(report), one.merged);
+    }
     EXPECT_TRUE(report.tasks.front().in_parts);
     EXPECT_THAT(ToText(report), HasSubstr("tasks in parts, up to '"));
     EXPECT_EQ(test::ReportOf(*model, InputsOf(*model, 1)).parts, 1);
