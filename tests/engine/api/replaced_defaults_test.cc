@@ -3,7 +3,6 @@
 // beside others, and both plans share what they have in common.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <onnx/onnx_pb.h>
 
 #include "tests/engine/api/comparison.h"
 #include "tests/engine/api/default_models.h"
@@ -270,23 +269,6 @@ TEST(ReplacedDefaults, OutputsAreDescribedAsRequestsMayLeaveThem) {
   EXPECT_EQ(Answers(*model, {{"x", x}}).at("y").shape(), Shape({3, 8}));
   const Tensor shape = Tensor::Of<int64_t>({2}, {2, 12});
   EXPECT_EQ(Answers(*model, {{"x", x}, {"shape", shape}}).at("y").shape(), Shape({2, 12}));
-}
-
-TEST(ReplacedDefaults, ALoadThatNeedsADefaultSaysSo) {
-  const DefaultModel conv = DefaultModels()[2];
-  ModelBuilder builder = Build(conv, Weight::kDefault);
-  auto& w = *builder.proto().mutable_graph()->mutable_input(1);
-  ASSERT_EQ(w.name(), "w");
-  w.mutable_type()->mutable_tensor_type()->clear_shape();
-  const Engine engine(EngineOptions{.threads = 1});
-  EXPECT_NE(test::LoadModel(engine, builder.Serialize()), nullptr);
-  LoadOptions options;
-  options.input_defaults = InputDefaults::kReplaceable;
-  const auto model = engine.LoadBytes(builder.Serialize(), options);
-  ASSERT_FALSE(model.ok());
-  EXPECT_THAT(std::string(Message(model.status())),
-              testing::StartsWith("for requests that replace defaults: "));
-  EXPECT_THAT(std::string(Message(model.status())), HasSubstr("(Conv)"));
 }
 
 }  // namespace
