@@ -69,7 +69,7 @@ ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const grap
 }
 
 ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
-                          const graph::Node& depthwise, const PassContext& context) {
+                          const graph::Node& depthwise) {
   const graph::Value& between = graph.value(node.inputs[0]);
   if (between.output_uses > 0) {
     return ops::Decision::Decline("the depthwise result is a graph output", between.name);
@@ -81,7 +81,7 @@ ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
   for (size_t port = 1; port < depthwise.inputs.size(); ++port) {
     const ValueId input = depthwise.inputs[port];
     if (input == kNoValue) continue;
-    if (FoldableInput(graph, depthwise, static_cast<int>(port), context.options()) == nullptr) {
+    if (graph.value(input).constant == nullptr) {
       return ops::Decision::Decline("an operand of the depthwise convolution is not constant",
                                     graph.value(input).name);
     }
@@ -140,7 +140,7 @@ std::optional<graph::Patch> FuseDepthwise(const graph::Graph& graph, graph::Node
   if (IntAttribute(depthwise, "group", 1) == 1) return std::nullopt;  // the question does not arise
   std::vector<graph::EpilogueStage> stages = StagesOf(depthwise);
   ops::Decision decision = Ask(graph, node, depthwise, stages);
-  if (decision.accepted) decision = CheckGuards(graph, node, depthwise, context);
+  if (decision.accepted) decision = CheckGuards(graph, node, depthwise);
   if (decision.accepted) {
     StatusOr<graph::Patch> patch = Fuse(graph, anchor, std::move(stages), context);
     if (patch.ok()) return *std::move(patch);
