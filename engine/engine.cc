@@ -43,6 +43,13 @@ optimizer::OptimizeOptions OptimizeOptionsOf(const EngineOptions& options, Isa i
   return result;
 }
 
+// Branches run at the same time where a share of a task is short beside what it costs to cut it for
+// the threads and to wait for them.
+plan::ForkGate ForkGateOf(const EngineOptions& options, const Parallel& parallel) {
+  if (!options.towers) return {.least_seconds = std::numeric_limits<double>::infinity()};
+  return {.least_seconds = 20e-6, .most_task_seconds = 25e-6 * std::max(2, parallel.threads())};
+}
+
 // True when no shape is both: the ranks differ, or two extents that are numbers. Names of extents
 // may differ.
 bool Contradict(const graph::DimVector& a, const graph::DimVector& b) {
@@ -131,7 +138,7 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     plan_options.isa = isa_;
     plan_options.defaults = defaults;
     plan_options.stopped = stopped;
-    if (!options_.towers) plan_options.fork_gate_seconds = std::numeric_limits<double>::infinity();
+    plan_options.fork_gate = ForkGateOf(options_, *parallel_);
     ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
                      plan::BuildPlan(graph, plan_options, constants_, packs_));
     plan->optimized = std::move(report);

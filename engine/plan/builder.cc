@@ -391,19 +391,26 @@ class Builder {
         }
       }
     }
-    plan_->schedule = BuildSchedule(nodes, options_.fork_gate_seconds);
+    plan_->schedule = BuildSchedule(nodes, options_.fork_gate);
     for (const UnforkedBranch& branch : plan_->schedule.unforked) AddDecline(branch);
   }
 
   void AddDecline(const UnforkedBranch& branch) {
-    const double gate = options_.fork_gate_seconds;
-    const bool off = gate == std::numeric_limits<double>::infinity();
-    std::string cost = fmt::format("{:.2f} us", branch.seconds * 1e6);
-    if (!off) cost += fmt::format(" < {:.2f} us", gate * 1e6);
+    const ForkGate& gate = options_.fork_gate;
+    std::string rule = "costs less than a fork is worth";
+    std::string numbers =
+        fmt::format("{:.2f} us < {:.2f} us", branch.seconds * 1e6, gate.least_seconds * 1e6);
+    if (gate.least_seconds == std::numeric_limits<double>::infinity()) {
+      rule = "towers are switched off";
+      numbers = fmt::format("{:.2f} us", branch.seconds * 1e6);
+    } else if (branch.task_seconds > 0) {
+      rule = "its tasks are worth all threads each";
+      numbers = fmt::format("{:.2f} us > {:.2f} us", branch.task_seconds * 1e6,
+                            gate.most_task_seconds * 1e6);
+    }
     plan_->declines.push_back(
         {"schedule", path_ + plan_->tasks[static_cast<size_t>(branch.longest)].name,
-         fmt::format("branch of {} tasks", branch.tasks),
-         off ? "towers are switched off" : "costs less than a fork is worth", std::move(cost)});
+         fmt::format("branch of {} tasks", branch.tasks), std::move(rule), std::move(numbers)});
   }
 
   const graph::Graph& graph_;

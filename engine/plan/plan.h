@@ -90,8 +90,7 @@ struct Plan {
 
 struct PlanOptions {
   Isa isa = Isa::kReference;
-  // Independent branches that take at least this long run in parallel.
-  double fork_gate_seconds = 20e-6;
+  ForkGate fork_gate;
   // Of inputs of the graph (graph::TakeDefaults).
   graph::Defaults defaults;
   // Asked before every node; true ends the build with Cancelled.

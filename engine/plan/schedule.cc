@@ -8,7 +8,7 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(std::span<const TaskNode> tasks, double gate)
+  Scheduler(std::span<const TaskNode> tasks, const ForkGate& gate)
       : tasks_(tasks), gate_(gate), successors_(tasks.size()), rank_(tasks.size(), -1) {
     for (size_t task = 0; task < tasks.size(); ++task) {
       for (const TaskIndex before : tasks[task].predecessors) {
@@ -149,7 +149,7 @@ class Scheduler {
     if (heavy.size() == 1) {
       EmitConnected(block, heavy[0]);
     } else if (heavy.size() > 1) {
-      const std::vector<int> blocks = EmitFork(block, heavy.size());
+      const std::vector<int> blocks = BlocksOf(block, heavy);
       for (size_t i = 0; i < heavy.size(); ++i) EmitConnected(blocks[i], heavy[i]);
     }
   }
@@ -160,20 +160,48 @@ class Scheduler {
     UnforkedBranch longest;
     for (const Tasks& branch : branches) {
       const double seconds = Seconds(branch);
-      if (seconds >= gate_) {
+      if (seconds >= gate_.least_seconds) {
         heavy.push_back(branch);
         continue;
       }
       EmitSequence(block, branch);
-      if (seconds > longest.seconds) {
-        const TaskIndex task = *std::ranges::max_element(branch, {}, [this](TaskIndex index) {
-          return tasks_[static_cast<size_t>(index)].seconds;
-        });
-        longest = {task, static_cast<int>(branch.size()), seconds};
-      }
+      if (seconds > longest.seconds) longest = Unforked(branch);
     }
     if (branches.size() > 1 && longest.seconds > 0) schedule_.unforked.push_back(longest);
     return heavy;
+  }
+
+  UnforkedBranch Unforked(const Tasks& branch) const {
+    const TaskIndex longest = *std::ranges::max_element(
+        branch, {}, [this](TaskIndex index) { return tasks_[static_cast<size_t>(index)].seconds; });
+    return {longest, static_cast<int>(branch.size()), Seconds(branch)};
+  }
+
+  // How long the task takes in which a moment of the branches lies, on the average.
+  double TaskSeconds(const std::vector<Tasks>& branches) const {
+    double sum = 0;
+    double of_squares = 0;
+    for (const Tasks& branch : branches) {
+      for (const TaskIndex task : branch) {
+        const double seconds = tasks_[static_cast<size_t>(task)].seconds;
+        sum += seconds;
+        of_squares += seconds * seconds;
+      }
+    }
+    return sum == 0 ? 0 : of_squares / sum;
+  }
+
+  // The blocks of heavy branches: those of a fork or, where none is worth it, `block` for all.
+  std::vector<int> BlocksOf(int block, const std::vector<Tasks>& branches) {
+    const double task_seconds = TaskSeconds(branches);
+    if (task_seconds <= gate_.most_task_seconds) return EmitFork(block, branches.size());
+    UnforkedBranch longest;
+    for (const Tasks& branch : branches) {
+      if (Seconds(branch) > longest.seconds) longest = Unforked(branch);
+    }
+    longest.task_seconds = task_seconds;
+    schedule_.unforked.push_back(longest);
+    return std::vector<int>(branches.size(), block);
   }
 
   // The blocks of the branches.
@@ -227,7 +255,7 @@ class Scheduler {
         const int other = rank_[static_cast<size_t>(after)];
         if (other >= 0) seconds[i] += seconds[static_cast<size_t>(other)];
       }
-      trunk[i] = seconds[i] >= gate_;
+      trunk[i] = seconds[i] >= gate_.least_seconds;
     }
     Unrank(tasks);
     if (std::ranges::find(trunk, true) == trunk.end()) trunk.assign(tasks.size(), true);
@@ -338,13 +366,13 @@ class Scheduler {
     const std::vector<Tasks> heavy = EmitLight(block, front);
     const bool only_heavy = heavy.size() == front.size();
     if (only_heavy) {
-      const std::vector<int> blocks = EmitFork(block, heavy.size());
+      const std::vector<int> blocks = BlocksOf(block, heavy);
       for (size_t i = 0; i < heavy.size(); ++i) EmitConnected(blocks[i], heavy[i]);
     }
     std::vector<bool> done(tasks.size(), false);
     Rank(tasks);
     for (const Tasks& tower : front) {
-      if (!only_heavy && Seconds(tower) >= gate_) continue;
+      if (!only_heavy && Seconds(tower) >= gate_.least_seconds) continue;
       for (const TaskIndex task : tower) {
         done[static_cast<size_t>(rank_[static_cast<size_t>(task)])] = true;
       }
@@ -363,7 +391,7 @@ class Scheduler {
       const std::vector<Tasks> heavy = EmitLight(block, level);
       if (heavy.size() == 1) EmitSequence(block, heavy[0]);
       if (heavy.size() < 2) continue;
-      const std::vector<int> blocks = EmitFork(block, heavy.size());
+      const std::vector<int> blocks = BlocksOf(block, heavy);
       for (size_t i = 0; i < heavy.size(); ++i) EmitSequence(blocks[i], heavy[i]);
     }
   }
@@ -373,7 +401,7 @@ class Scheduler {
   static constexpr size_t kLooks = 32;
 
   std::span<const TaskNode> tasks_;
-  const double gate_;
+  const ForkGate gate_;
   std::vector<std::vector<TaskIndex>> successors_;
   std::vector<int> rank_;
   size_t looked_at_ = 0;
@@ -390,8 +418,8 @@ int Schedule::forks() const {
   return count;
 }
 
-Schedule BuildSchedule(std::span<const TaskNode> tasks, double fork_gate_seconds) {
-  return Scheduler(tasks, fork_gate_seconds).Run();
+Schedule BuildSchedule(std::span<const TaskNode> tasks, const ForkGate& gate) {
+  return Scheduler(tasks, gate).Run();
 }
 
 }  // namespace tandem::plan

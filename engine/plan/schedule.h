@@ -1,11 +1,14 @@
 // When tasks run: a tree of sequences and forks. Tasks that every path passes cut the graph into
 // segments; what falls apart within a segment are independent branches ("towers"), of any number,
-// which fork when at least two are worth it. Where towers meet in several tasks, what waits for one
-// tower only belongs to it, and what waits for more comes behind them. Branches, and what comes
-// behind them, are cut in the same way, so forks nest. Time is linear in tasks and edges.
+// which fork when at least two are worth it. Branches of large tasks do not: each of these keeps
+// all threads busy by itself, on data that stays in their caches. Where towers meet in several
+// tasks, what waits for one tower only belongs to it, and what waits for more comes behind them.
+// Branches, and what comes behind them, are cut in the same way, so forks nest. Time is linear in
+// tasks and edges.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,16 +31,17 @@ struct Block {
   std::vector<ScheduleItem> items;
 };
 
-// A branch that could run beside others and is not worth a fork.
+// A branch that could run beside others and does not.
 struct UnforkedBranch {
   TaskIndex longest = -1;  // of its tasks
   int tasks = 0;
   double seconds = 0;
+  double task_seconds = 0;  // where its tasks are too large: as ForkGate::most_task_seconds
 };
 
 struct Schedule {
   std::vector<Block> blocks;  // 0 is where a run starts
-  // Where branches stay in sequence: the longest of those that are not worth a fork.
+  // Where branches stay in sequence: the longest of them.
   std::vector<UnforkedBranch> unforked;
   int forks() const;
 };
@@ -48,7 +52,13 @@ struct TaskNode {
   double seconds = 0;  // estimated for one item
 };
 
-// Branches cheaper than `fork_gate_seconds` are not worth a fork; infinity never forks.
-Schedule BuildSchedule(std::span<const TaskNode> tasks, double fork_gate_seconds);
+// Which branches are worth a fork.
+struct ForkGate {
+  double least_seconds = 0;  // of a branch; infinity never forks
+  // Of the task in which a moment of the branches lies, on the average.
+  double most_task_seconds = std::numeric_limits<double>::infinity();
+};
+
+Schedule BuildSchedule(std::span<const TaskNode> tasks, const ForkGate& gate);
 
 }  // namespace tandem::plan

@@ -75,8 +75,8 @@ std::optional<Growth> GrowthOf(const std::string& bytes, const EngineOptions& op
 
 TEST(ForkMemory, AForkedRunTakesNoSecondSetOfWeights) {
   const std::string bytes = Towers();
-  const auto forked = GrowthOf(bytes, {.threads = 2});
-  const auto sequential = GrowthOf(bytes, {.threads = 2, .towers = false});
+  const auto forked = GrowthOf(bytes, {.threads = 8});
+  const auto sequential = GrowthOf(bytes, {.threads = 8, .towers = false});
   if (!forked || !sequential) GTEST_SKIP() << "the peak of this process cannot be reset";
   EXPECT_EQ(forked->forks, 1);
   EXPECT_EQ(sequential->forks, 0);

@@ -14,7 +14,7 @@
 namespace tandem::plan {
 namespace {
 
-constexpr double kGate = 20e-6;
+constexpr ForkGate kGate = {.least_seconds = 20e-6};
 
 using test::Heavy;
 using test::Light;
@@ -76,7 +76,8 @@ TEST(Schedule, BranchesBelowTheGateStaySequential) {
   const std::vector<TaskNode> tasks = {Heavy({}), Light({0}), Heavy({0}), Heavy({1, 2})};
   EXPECT_EQ(BuildSchedule(tasks, kGate).forks(), 0);
   const std::vector<TaskNode> towers = {Heavy({}), Heavy({}), Heavy({0, 1})};
-  EXPECT_EQ(BuildSchedule(towers, std::numeric_limits<double>::infinity()).forks(), 0);
+  EXPECT_EQ(
+      BuildSchedule(towers, {.least_seconds = std::numeric_limits<double>::infinity()}).forks(), 0);
 }
 
 TEST(Schedule, AHeavyReaderOfOneTowerBelongsToIt) {
@@ -133,6 +134,33 @@ TEST(Schedule, WhatIsLightAndReadByBothTowersRunsFirst) {
   const std::vector<TaskNode> tasks = {Heavy({}),     Heavy({}),     Light({}),    Heavy({0, 2}),
                                        Heavy({1, 2}), Heavy({3, 4}), Heavy({3, 4})};
   EXPECT_EQ(Text(BuildSchedule(tasks, kGate)), "2 (0 3|1 4) (5|6)");
+}
+
+// Every task of a branch keeps all threads busy by itself; smaller branches within may still fork.
+TEST(Schedule, BranchesOfLargeTasksRunOneAfterTheOther) {
+  const TaskNode large = {{}, 1e-3};
+  const TaskNode small = {{}, 30e-6};
+  const auto after = [](TaskNode task, std::vector<TaskIndex> predecessors) {
+    task.predecessors = std::move(predecessors);
+    return task;
+  };
+  const ForkGate gate = {.least_seconds = 20e-6, .most_task_seconds = 50e-6};
+  const std::vector<TaskNode> towers = {large, large, after(large, {0}), after(small, {1}),
+                                        after(small, {2, 3})};
+  const Schedule whole = BuildSchedule(towers, gate);
+  EXPECT_EQ(Text(whole), "0 2 1 3 4");
+  ASSERT_EQ(whole.unforked.size(), 1U);
+  EXPECT_EQ(whole.unforked[0].tasks, 2);
+  EXPECT_DOUBLE_EQ(whole.unforked[0].seconds, 2e-3);
+  EXPECT_DOUBLE_EQ(whole.unforked[0].task_seconds, (3 * 1e-6 + 30e-6 * 30e-6) / (3e-3 + 30e-6));
+  const std::vector<TaskNode> inner = {
+      large, small, small, after(small, {1, 2}), after(large, {3}), after(small, {0, 4})};
+  EXPECT_EQ(Text(BuildSchedule(inner, gate)), "0 (1|2) 3 4 5");
+  const std::vector<TaskNode> few = {small, small, after(small, {0}), after(small, {1})};
+  EXPECT_EQ(Text(BuildSchedule(few, gate)), "(0 2|1 3)");
+  // Two that meet more than once.
+  const std::vector<TaskNode> braid = {large, large, after(small, {0, 1}), after(small, {0, 1})};
+  EXPECT_EQ(Text(BuildSchedule(braid, gate)), "0 1 (2|3)");
 }
 
 TEST(Schedule, SaysWhichBranchesAreNotWorthAFork) {

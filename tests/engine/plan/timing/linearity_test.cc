@@ -10,7 +10,7 @@
 namespace tandem::plan {
 namespace {
 
-constexpr double kGate = 20e-6;
+constexpr ForkGate kGate = {.least_seconds = 20e-6};
 
 class ScheduleTime : public testing::TestWithParam<std::vector<TaskNode> (*)(TaskIndex)> {};
 
