@@ -261,7 +261,7 @@ std::string LookUps() {
   builder.Initializer("w", RandomFloats({128, 128}, 1, -0.1F, 0.1F));
   for (const std::string tower : {"left", "right"}) {
     std::string last = tower + "_x";
-    builder.Input(last, DType::kFloat, {96, 128}).Input(tower + "_index", DType::kInt64, {1});
+    builder.Input(last, DType::kFloat, {64, 128}).Input(tower + "_index", DType::kInt64, {1});
     for (int i = 0; i < (tower == "left" ? 8 : 1); ++i) {
       const std::string next = fmt::format("{}{}", tower, i);
       builder.Node("MatMul", {last, "w"}, {next});
@@ -280,7 +280,7 @@ TEST(Siamese, OfTowersThatFailTheFirstInThePlanIsReported) {
   ASSERT_NE(model, nullptr);
   ASSERT_EQ(Forks(*model), 1);
   const auto error = [&](int64_t left, int64_t right) {
-    const Tensor x = RandomFloats({96, 128}, 2);
+    const Tensor x = RandomFloats({64, 128}, 2);
     const auto run =
         model->Run(std::vector<NamedTensor>{{"left_x", x},
                                             {"right_x", x},
