@@ -289,7 +289,7 @@ TEST(Siamese, OfTowersThatFailTheFirstInThePlanIsReported) {
     return run.ok() ? "" : std::string(Message(run.status()));
   };
   for (int run = 0; run < 50; ++run) {
-    EXPECT_EQ(error(0, 127), "");
+    EXPECT_EQ(error(0, 63), "");
     EXPECT_THAT(error(500, 0), testing::HasSubstr("node 'left' (Gather)"));
     EXPECT_THAT(error(0, 500), testing::HasSubstr("node 'right' (Gather)"));
     EXPECT_THAT(error(500, 500), testing::HasSubstr("node 'left' (Gather)"));
