@@ -15,8 +15,9 @@ namespace {
 constexpr int64_t kChannels = 160;
 constexpr int kDepth = 6;
 constexpr size_t kWeightBytes = kDepth * kChannels * kChannels * 9 * sizeof(float);
-// Stacks of threads, and what the allocator takes from the system in one piece.
-constexpr size_t kSlackBytes = size_t{1} << 20;
+constexpr int kThreads = 8;  // so many that layers as large as these fork
+// Of each thread: its stack, and what the allocator takes for it from the system in one piece.
+constexpr size_t kSlackBytes = kThreads * (size_t{1} << 18);
 
 // Two towers of convolutions over a and b [1,160,2,2] that share all weights, joined by Add.
 std::string Towers() {
@@ -75,8 +76,8 @@ std::optional<Growth> GrowthOf(const std::string& bytes, const EngineOptions& op
 
 TEST(ForkMemory, AForkedRunTakesNoSecondSetOfWeights) {
   const std::string bytes = Towers();
-  const auto forked = GrowthOf(bytes, {.threads = 8});
-  const auto sequential = GrowthOf(bytes, {.threads = 8, .towers = false});
+  const auto forked = GrowthOf(bytes, {.threads = kThreads});
+  const auto sequential = GrowthOf(bytes, {.threads = kThreads, .towers = false});
   if (!forked || !sequential) GTEST_SKIP() << "the peak of this process cannot be reset";
   EXPECT_EQ(forked->forks, 1);
   EXPECT_EQ(sequential->forks, 0);
