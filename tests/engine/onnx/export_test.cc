@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/engine/onnx/import_testing.h"
 
 namespace tandem::onnx_import {
@@ -36,10 +38,11 @@ std::string ErrorOf(const ImportedModel& model) {
 }
 
 graph::Node& NodeNamed(graph::Graph& graph, std::string_view name) {
-  for (const graph::NodeId id : graph.order()) {
-    if (graph.node(id).name == name) return graph.mutable_node(id);
-  }
-  CHECK(false, "no node is named '{}'", name);
+  const auto& order = graph.order();
+  const auto named =
+      std::ranges::find_if(order, [&](graph::NodeId id) { return graph.node(id).name == name; });
+  CHECK(named != order.end(), "no node is named '{}'", name);
+  return graph.mutable_node(*named);
 }
 
 TEST(Export, NodesTypesAttributesAndConstantsComeBack) {
