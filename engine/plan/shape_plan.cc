@@ -43,6 +43,7 @@ class ShapePlanner {
       AssignStorage(static_cast<ValueIndex>(value));
     }
     AssignOutputs();
+    AllocateStrings();
     ShareInPlace();
     for (size_t task = 0; task < plan_.tasks.size(); ++task) {
       AssignMode(static_cast<TaskIndex>(task));
@@ -181,6 +182,16 @@ class ShapePlanner {
       } else {
         result_->copied_outputs.push_back(static_cast<int>(i));
       }
+    }
+  }
+
+  // Strings own memory of their own: they are made and ended one by one, which no arena does.
+  void AllocateStrings() {
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      ValuePlace& place = At(static_cast<ValueIndex>(v));
+      const bool string = plan_.values[v].dtype == DType::kString;
+      const bool view = place.storage == Storage::kView && LiesInDynamic(plan_.values[v]);
+      if (view || (string && place.storage == Storage::kArena)) place.storage = Storage::kDynamic;
     }
   }
 

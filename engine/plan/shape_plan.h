@@ -22,7 +22,7 @@ enum class Storage : uint8_t {
   kOutput,    // the buffer of the stage's output `output`
   kView,      // that of PlanValue::view_of
   kShared,    // that of `in_place_of`, whose last reader defines this value
-  kDynamic,   // its size depends on data: allocated while running
+  kDynamic,   // allocated while running: its size depends on data, or its elements are strings
   kUnused,    // packed, or computed beforehand and not read, or of another stage
 };
 

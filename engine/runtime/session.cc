@@ -143,9 +143,14 @@ StatusOr<Parts> Session::PartsOf(std::span<const TensorView> inputs) const {
       if (!plan_.cut) return Parts{std::move(of_part), count, bytes};
       ASSIGN_OR_RETURN(auto whole, ShapePlanFor(plan_.whole, inputs));
       ASSIGN_OR_RETURN(auto rest, ShapePlanFor(plan_.cut->rest, inputs));
-      const int64_t arenas = std::min<int64_t>(count, parallel_.threads());
-      return Parts{std::move(whole), count,
-                   static_cast<size_t>(arenas) * bytes + rest->arena_bytes};
+      const auto arenas = static_cast<size_t>(std::min<int64_t>(count, parallel_.threads()));
+      size_t taken = arenas * bytes + rest->arena_bytes;
+      for (const plan::ValueIndex output : PartStage().outputs) {
+        const auto v = static_cast<size_t>(output);
+        if (plan_.values[v].is_output) continue;
+        taken += DTypeBytes(plan_.values[v].dtype, whole->values[v].shape.elements());
+      }
+      return Parts{std::move(whole), count, taken};
     }
   }
   ASSIGN_OR_RETURN(auto shape_plan, ShapePlanFor(plan_.whole, inputs));
