@@ -33,6 +33,18 @@ Shape EstimatedShape(const ops::ValueFacts& facts) {
   return shape;
 }
 
+// Of a body, which infers the shapes of a node while it runs, with those of the bodies in it.
+void CollectConstants(const graph::Graph& body, std::set<graph::ConstantRef>& constants) {
+  for (graph::ValueId id = 0; id < body.value_limit(); ++id) {
+    if (body.value(id).constant != nullptr) constants.insert(body.value(id).constant);
+  }
+  for (const graph::NodeId id : body.order()) {
+    for (const graph::Body& inner : graph::BodiesOf(body.node(id))) {
+      CollectConstants(*inner.graph, constants);
+    }
+  }
+}
+
 void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {
   for (const PlanValue& value : plan.values) {
     if (value.constant != nullptr) constants.insert(value.constant);
@@ -42,6 +54,9 @@ void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants)
   }
   for (const Task& task : plan.tasks) {
     for (const auto& body : task.bodies) CollectConstants(*body, constants);
+    for (const graph::Body& body : graph::BodiesOf(task.node)) {
+      CollectConstants(*body.graph, constants);
+    }
   }
 }
 

@@ -232,6 +232,7 @@ std::string TaskText(const PlanReport& report, size_t index) {
   const TaskReport& task = report.tasks[index];
   std::string text = fmt::format("task {} {}: {}", index, task.name, KernelText(task));
   if (!task.mode.empty() && task.mode != "run") text += fmt::format(" ({})", task.mode);
+  if (task.in_parts) text += ", in parts of a batch";
   if (task.scratch_bytes > 0) text += fmt::format(", {} bytes of scratch", task.scratch_bytes);
   if (task.multiply_adds.value_or(0) > 0) {
     text += fmt::format(", {:.0f} multiply-adds", *task.multiply_adds);

@@ -19,6 +19,7 @@ using test::InputsOf;
 using test::LoadModel;
 using test::ModelBuilder;
 using test::RandomFloats;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Ints = std::vector<int64_t>;
@@ -157,7 +158,8 @@ TEST(BatchCut, TheReportSaysHowFarTheBatchIsCut) {
     if (name == "softmax over the items") {
       EXPECT_GE(report.arena_bytes, size_t{7} * 16 * 24 * 24 * 4) << "the merged rows count";
     }
-    EXPECT_THAT(ToText(report), HasSubstr("tasks in parts, up to '"));
+    EXPECT_THAT(ToText(report),
+                AllOf(HasSubstr("tasks in parts, up to '"), HasSubstr(", in parts of a batch")));
     EXPECT_EQ(test::ReportOf(*model, InputsOf(*model, 1)).parts, 1);
   }
 }

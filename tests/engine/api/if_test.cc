@@ -190,6 +190,22 @@ TEST(If, WeightsOfBodiesArePackedAtLoadAndShared) {
   EXPECT_EQ(engine.stats().packs_built, 1u);
 }
 
+TEST(If, WeightsThatAreABodysOwnAreCountedNextToTheirPacks) {
+  const Engine engine(EngineOptions{.threads = 1, .isa = DetectIsa()});
+  ModelBuilder then = Branch("MatMul", {"x", "w"});
+  then.Initializer("w", RandomFloats({40, 40}, 1));
+  ModelBuilder model(17);
+  model.Input("c", DType::kBool, {}).Input("x", DType::kFloat, {3, 40});
+  model.Node("If", {"c"}, {"y"})
+      .Body("then_branch", then)
+      .Body("else_branch", Branch("Relu", {"x"}))
+      .Output("y", DType::kFloat, {3, 40});
+  const auto loaded = Load(model, engine);
+  ASSERT_NE(loaded, nullptr);
+  EXPECT_GE(loaded->info().pack_bytes, size_t{40 * 40 * 4});
+  EXPECT_EQ(loaded->info().constant_bytes, size_t{40 * 40 * 4}) << "the body infers shapes with it";
+}
+
 TEST(If, WhatIsWrongWithBranchesIsSaidAtLoad) {
   const auto error = [](const ModelBuilder& then, const ModelBuilder& other) {
     ModelBuilder model = Choice(then, other);
