@@ -8,35 +8,40 @@ namespace {
 
 using GraphRef = std::shared_ptr<const Graph>;
 
-// Calls visit(attribute, graph) for every body in order; `Attributes` may be const.
-template <class Attributes, class Visit>
-void ForBodies(Attributes& attributes, const Visit& visit) {
-  for (auto& [name, value] : attributes) {
-    if (auto* body = std::get_if<GraphRef>(&value)) visit(name, *body);
-    if (auto* bodies = std::get_if<std::vector<GraphRef>>(&value)) {
-      for (size_t i = 0; i < bodies->size(); ++i)
-        visit(fmt::format("{}[{}]", name, i), (*bodies)[i]);
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<Body> BodiesOf(const Node& node) {
-  std::vector<Body> bodies;
-  ForBodies(node.attributes, [&](const std::string& attribute, const GraphRef& graph) {
-    bodies.push_back({attribute, graph});
-  });
-  return bodies;
+  std::vector<Body> found;
+  for (const auto& [name, value] : node.attributes) {
+    if (const auto* body = value.get_if<GraphRef>()) found.push_back({name, *body});
+    if (const auto* bodies = value.get_if<std::vector<GraphRef>>()) {
+      for (const GraphRef& body : *bodies) {
+        found.push_back({fmt::format("{}[{}]", name, &body - bodies->data()), body});
+      }
+    }
+  }
+  return found;
 }
 
 bool HasBody(const Node& node) { return !BodiesOf(node).empty(); }
 
 void SetBodies(Node& node, const std::vector<std::shared_ptr<const Graph>>& graphs) {
-  size_t next = 0;
-  ForBodies(node.attributes,
-            [&](const std::string&, GraphRef& graph) { graph = graphs.at(next++); });
-  CHECK(next == graphs.size(), "{} graphs for {} bodies", graphs.size(), next);
+  auto next = graphs.begin();
+  const auto take = [&](size_t count) {
+    const auto left = static_cast<size_t>(graphs.end() - next);
+    CHECK(count <= left, "{} graphs are left for {} bodies", left, count);
+    std::vector<GraphRef> taken(next, next + static_cast<ptrdiff_t>(count));
+    next += static_cast<ptrdiff_t>(count);
+    return taken;
+  };
+  for (auto& [name, value] : node.attributes) {
+    if (value.holds<GraphRef>()) {
+      value = take(1)[0];
+    } else if (const auto* bodies = value.get_if<std::vector<GraphRef>>()) {
+      value = take(bodies->size());
+    }
+  }
+  CHECK(next == graphs.end(), "{} graphs are left over", graphs.end() - next);
 }
 
 }  // namespace tandem::graph

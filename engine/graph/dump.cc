@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/graph/attribute_value.h"
+
 namespace tandem::graph {
 namespace {
 
@@ -67,7 +69,9 @@ std::string NodeLine(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-std::string ToString(const Attribute& attribute) { return std::visit(AttributeText(), attribute); }
+std::string ToString(const Attribute& attribute) {
+  return std::visit(AttributeText(), attribute.value().of);
+}
 
 std::string Dump(const Graph& graph) {
   std::string text = fmt::format("graph '{}'\n", graph.name());

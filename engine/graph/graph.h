@@ -7,13 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "engine/graph/attribute.h"
 #include "engine/graph/constant.h"
 #include "engine/graph/dim.h"
 #include "engine/tensor/dtype.h"
@@ -60,26 +59,6 @@ struct Value {
 };
 
 class Graph;
-
-// Attribute values (AttributeProto). Tensors are constants; graphs are bodies of control flow.
-using AttributeValue =
-    std::variant<float, int64_t, std::string, ConstantRef, std::shared_ptr<const Graph>, ValueType,
-                 std::vector<float>, std::vector<int64_t>, std::vector<std::string>,
-                 std::vector<ConstantRef>, std::vector<std::shared_ptr<const Graph>>,
-                 std::vector<ValueType>>;
-// One of them, for std::get_if, std::holds_alternative and std::visit. Its special members are
-// compiled once: a variant of so many types costs every file that knows nodes a second.
-class Attribute : public AttributeValue {
- public:
-  using AttributeValue::AttributeValue;
-  Attribute();
-  Attribute(const Attribute& other);
-  Attribute(Attribute&& other) noexcept;
-  Attribute& operator=(const Attribute& other);
-  Attribute& operator=(Attribute&& other) noexcept;
-  ~Attribute();
-};
-using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 // The parsed form of a node, attached by the layer that knows operators (ops/operator.h).
 class NodeOp {

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "engine/base/check.h"
+#include "engine/graph/attribute_value.h"
 
 namespace tandem::onnx_import {
 namespace {
@@ -90,7 +91,7 @@ void EncodeAttribute(std::string_view name, const graph::Attribute& attribute,
                      ::onnx::AttributeProto& proto) {
   proto.Clear();
   proto.set_name(name.data(), name.size());
-  std::visit(AttributeEncoder{proto}, attribute);
+  std::visit(AttributeEncoder{proto}, attribute.value().of);
 }
 
 }  // namespace tandem::onnx_import

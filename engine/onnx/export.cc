@@ -228,7 +228,7 @@ class GraphEncoder {
     for (const auto& [name, attribute] : stage.attributes) {
       if (bounds_are_inputs) continue;
       if (name == "axes" && AiOnnxOpset() >= AxesAreInput(stage.op)) {
-        proto.add_input(Axes(output + "/axes", std::get<std::vector<int64_t>>(attribute)));
+        proto.add_input(Axes(output + "/axes", attribute.get<std::vector<int64_t>>()));
       } else {
         EncodeAttribute(name, attribute, *proto.add_attribute());
       }
@@ -238,7 +238,7 @@ class GraphEncoder {
       const auto found = stage.attributes.find(bound);
       proto.add_input(found == stage.attributes.end()
                           ? ""
-                          : Scalar(output + "/" + bound, std::get<float>(found->second)));
+                          : Scalar(output + "/" + bound, found->second.get<float>()));
     }
   }
 
@@ -270,10 +270,10 @@ class GraphEncoder {
     for (const auto& [name, attribute] : node.attributes) {
       ::onnx::AttributeProto& encoded = *proto.add_attribute();
       encoded.set_name(name);
-      if (const auto* body = std::get_if<Body>(&attribute)) {
+      if (const auto* body = attribute.get_if<Body>()) {
         encoded.set_type(::onnx::AttributeProto::GRAPH);
         encode_body(**body, *encoded.mutable_g());
-      } else if (const auto* bodies = std::get_if<std::vector<Body>>(&attribute)) {
+      } else if (const auto* bodies = attribute.get_if<std::vector<Body>>()) {
         encoded.set_type(::onnx::AttributeProto::GRAPHS);
         for (const Body& each : *bodies) encode_body(*each, *encoded.add_graphs());
       } else if (HoldsTypes(attribute)) {
@@ -286,8 +286,7 @@ class GraphEncoder {
   }
 
   static bool HoldsTypes(const graph::Attribute& attribute) {
-    return std::holds_alternative<graph::ValueType>(attribute) ||
-           std::holds_alternative<std::vector<graph::ValueType>>(attribute);
+    return attribute.holds<graph::ValueType>() || attribute.holds<std::vector<graph::ValueType>>();
   }
 
   const graph::Graph& graph_;

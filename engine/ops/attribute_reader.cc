@@ -21,7 +21,7 @@ template <typename T>
 T NodeReader::Get(std::string_view name, T fallback, std::string_view type) {
   const graph::Attribute* attribute = Read(name);
   if (attribute == nullptr) return fallback;
-  if (const T* value = std::get_if<T>(attribute)) return *value;
+  if (const T* value = attribute->get_if<T>()) return *value;
   Fail(InvalidArgument("attribute '{}' is {} where {} is expected", name,
                        graph::ToString(*attribute), type));
   return fallback;

@@ -19,7 +19,7 @@ using kernels::OperandKind;
 float FloatOf(const graph::Attributes& attributes, std::string_view name, float fallback) {
   const auto found = attributes.find(name);
   if (found == attributes.end()) return fallback;
-  const float* value = std::get_if<float>(&found->second);
+  const float* value = found->second.get_if<float>();
   return value == nullptr ? fallback : *value;
 }
 
@@ -30,7 +30,7 @@ EpilogueStage Plain(EpilogueOp op, float alpha = 0, float beta = 0) {
 std::optional<EpilogueStage> GeluStage(const graph::Attributes& attributes) {
   const auto found = attributes.find("approximate");
   if (found == attributes.end()) return Plain(EpilogueOp::kGeluErf);
-  const std::string* form = std::get_if<std::string>(&found->second);
+  const std::string* form = found->second.get_if<std::string>();
   if (form != nullptr && *form == "tanh") return Plain(EpilogueOp::kGeluTanh);
   if (form != nullptr && *form == "none") return Plain(EpilogueOp::kGeluErf);
   return std::nullopt;
@@ -118,7 +118,7 @@ Decision TryFuseReduction(const EpilogueRequest& request, kernels::ReduceOp op) 
   const auto axes = AttributesOf(request).find("axes");
   if (plain.has_matrices && axes != AttributesOf(request).end()) {
     const auto rank = static_cast<int64_t>(request.result->size());
-    const auto& list = std::get<std::vector<int64_t>>(axes->second);
+    const auto& list = axes->second.get<std::vector<int64_t>>();
     plain.reduces_rows = list.size() == 1 && (list[0] == -2 || list[0] == rank - 2);
     plain.axes_text = fmt::format("axes=[{}] rank={}", fmt::join(list, ","), rank);
   }

@@ -201,8 +201,7 @@ StatusOr<std::vector<ValueFacts>> InferBody(const graph::Graph& body,
                                             std::vector<ValueFacts> inputs) {
   std::vector<ValueFacts> facts(static_cast<size_t>(body.value_limit()));
   for (graph::ValueId id = 0; id < body.value_limit(); ++id) {
-    const graph::Value& value = body.value(id);
-    if (value.constant != nullptr) facts[static_cast<size_t>(id)] = FactsOf(value);
+    facts[static_cast<size_t>(id)] = FactsOf(body.value(id));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     facts[static_cast<size_t>(body.inputs()[i])] = std::move(inputs[i]);

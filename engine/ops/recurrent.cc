@@ -314,7 +314,7 @@ bool MakesZeros(const graph::Graph& graph, graph::ValueId id) {
   }
   if (node.op_type != "ConstantOfShape") return false;
   const auto filling = node.attributes.find("value");
-  return filling == node.attributes.end() || IsZero(std::get<graph::ConstantRef>(filling->second));
+  return filling == node.attributes.end() || IsZero(filling->second.get<graph::ConstantRef>());
 }
 
 template <CellKind kKind>

@@ -235,7 +235,7 @@ graph::DimVector WithRowsReduced(const graph::Node& node, graph::DimVector produ
   if (!RowReductionOf(node)) return product;
   const graph::Attributes& attributes = node.epilogue.back().attributes;
   const auto found = attributes.find("keepdims");
-  const bool keeps = found == attributes.end() || std::get<int64_t>(found->second) != 0;
+  const bool keeps = found == attributes.end() || found->second.get<int64_t>() != 0;
   const auto rows = product.end() - 2;
   if (keeps) {
     *rows = graph::Dim(1);

@@ -24,7 +24,7 @@ using Permutation = std::vector<int64_t>;
 std::optional<Permutation> PermutationOf(const graph::Graph& graph, const graph::Node& node) {
   const auto found = node.attributes.find("perm");
   if (found != node.attributes.end()) {
-    const auto* perm = std::get_if<std::vector<int64_t>>(&found->second);
+    const auto* perm = found->second.get_if<std::vector<int64_t>>();
     return perm != nullptr ? std::optional(*perm) : std::nullopt;
   }
   const auto& dims = graph.value(node.inputs[0]).type.dims;

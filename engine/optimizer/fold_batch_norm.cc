@@ -72,7 +72,7 @@ std::optional<std::string> MatchNorm(const graph::Graph& graph, const graph::Nod
   }
   const auto epsilon = norm.attributes.find("epsilon");
   if (epsilon != norm.attributes.end()) {
-    const auto* value = std::get_if<float>(&epsilon->second);
+    const auto* value = epsilon->second.get_if<float>();
     if (value == nullptr) return "epsilon is no float";
     match.epsilon = *value;
   }

@@ -77,7 +77,7 @@ class Matcher {
     if (transpose == kNoNode) return false;
     const auto perm = graph_.node(transpose).attributes.find("perm");
     if (perm == graph_.node(transpose).attributes.end()) return false;
-    const auto* axes = std::get_if<std::vector<int64_t>>(&perm->second);
+    const auto* axes = perm->second.get_if<std::vector<int64_t>>();
     if (axes == nullptr || axes->size() < 3) return false;
     order = *axes;
     std::swap(order[order.size() - 2], order[order.size() - 1]);

@@ -26,7 +26,7 @@ std::optional<std::vector<int64_t>> AxesOf(const graph::Graph& graph, const grap
     const std::span<const int64_t> elements = constant->view().span<int64_t>();
     axes.assign(elements.begin(), elements.end());
   } else if (const auto found = node.attributes.find("axes"); found != node.attributes.end()) {
-    const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
+    const auto* list = found->second.get_if<std::vector<int64_t>>();
     if (list != nullptr) axes = *list;
   }
   if (!axes.empty()) return axes;

@@ -17,7 +17,7 @@ using graph::ValueId;
 
 float FloatAttribute(const graph::Node& node, std::string_view name, float fallback) {
   const auto found = node.attributes.find(name);
-  const auto* value = found == node.attributes.end() ? nullptr : std::get_if<float>(&found->second);
+  const auto* value = found == node.attributes.end() ? nullptr : found->second.get_if<float>();
   return value == nullptr ? fallback : *value;
 }
 

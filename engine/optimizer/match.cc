@@ -52,7 +52,7 @@ void Multiply(const graph::Graph& graph, ValueId id, Product& product) {
 std::vector<int64_t> ReduceAxes(const graph::Graph& graph, const graph::Node& node) {
   const auto found = node.attributes.find("axes");
   if (found != node.attributes.end()) {
-    const auto* axes = std::get_if<std::vector<int64_t>>(&found->second);
+    const auto* axes = found->second.get_if<std::vector<int64_t>>();
     return axes == nullptr ? std::vector<int64_t>() : *axes;
   }
   const graph::ConstantRef axes = graph.constant_input(node, 1);

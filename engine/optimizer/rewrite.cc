@@ -76,7 +76,7 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {
 int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback) {
   const auto found = node.attributes.find(name);
   if (found == node.attributes.end()) return fallback;
-  const auto* value = std::get_if<int64_t>(&found->second);
+  const auto* value = found->second.get_if<int64_t>();
   return value != nullptr ? *value : fallback;
 }
 

@@ -33,16 +33,31 @@ Shape EstimatedShape(const ops::ValueFacts& facts) {
   return shape;
 }
 
-// Of a body, which infers the shapes of a node while it runs, with those of the bodies in it.
-void CollectConstants(const graph::Graph& body, std::set<graph::ConstantRef>& constants) {
-  for (graph::ValueId id = 0; id < body.value_limit(); ++id) {
-    if (body.value(id).constant != nullptr) constants.insert(body.value(id).constant);
-  }
-  for (const graph::NodeId id : body.order()) {
-    for (const graph::Body& inner : graph::BodiesOf(body.node(id))) {
-      CollectConstants(*inner.graph, constants);
+// Elements of a matrix or more axes, of which inference needs more than the shape.
+constexpr int64_t kInferredElements = 1024;
+
+void ReleaseWeight(graph::Value& value) {
+  const graph::ConstantRef constant = value.constant;
+  if (constant == nullptr || constant->shape().rank() < 2) return;
+  if (constant->elements() <= kInferredElements) return;
+  value.type.dtype = constant->dtype();
+  value.type.dims = graph::ToDims(constant->shape());
+  value.constant = nullptr;
+}
+
+// The bodies of a node stay to infer shapes while it runs. Weights, which the steps of their plans
+// hold, are a dtype and a shape there.
+void ReleaseWeights(graph::Node& node) {
+  std::vector<std::shared_ptr<const graph::Graph>> bodies;
+  for (const graph::Body& body : graph::BodiesOf(node)) {
+    auto copy = std::make_shared<graph::Graph>(*body.graph);
+    for (graph::ValueId id = 0; id < copy->value_limit(); ++id) {
+      ReleaseWeight(copy->mutable_value(id));
     }
+    for (const graph::NodeId id : copy->order()) ReleaseWeights(copy->mutable_node(id));
+    bodies.push_back(std::move(copy));
   }
+  graph::SetBodies(node, bodies);
 }
 
 void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants) {
@@ -54,9 +69,6 @@ void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants)
   }
   for (const Task& task : plan.tasks) {
     for (const auto& body : task.bodies) CollectConstants(*body, constants);
-    for (const graph::Body& body : graph::BodiesOf(task.node)) {
-      CollectConstants(*body.graph, constants);
-    }
   }
 }
 
@@ -286,6 +298,7 @@ class Builder {
       std::ranges::copy(plan->declines, std::back_inserter(plan_->declines));
       task.bodies.push_back(std::move(plan));
     }
+    ReleaseWeights(task.node);
     return absl::OkStatus();
   }
 

@@ -103,9 +103,9 @@ void AddCost(const Plan& plan, const ShapePlan& shape_plan, size_t t, TaskReport
 // An attribute's value, and which content its tensors have.
 std::string ValueOf(const graph::Attribute& attribute) {
   std::string text = graph::ToString(attribute);
-  if (const auto* tensor = std::get_if<graph::ConstantRef>(&attribute)) {
+  if (const auto* tensor = attribute.get_if<graph::ConstantRef>()) {
     text += " of " + ToString((*tensor)->hash());
-  } else if (const auto* tensors = std::get_if<std::vector<graph::ConstantRef>>(&attribute)) {
+  } else if (const auto* tensors = attribute.get_if<std::vector<graph::ConstantRef>>()) {
     for (const graph::ConstantRef& tensor : *tensors) text += " of " + ToString(tensor->hash());
   }
   return text;
@@ -115,9 +115,8 @@ std::string ValueOf(const graph::Attribute& attribute) {
 void AddAttributes(const graph::Attributes& attributes, std::string_view prefix,
                    std::vector<std::string>& texts) {
   for (const auto& [name, attribute] : attributes) {
-    const bool is_body =
-        std::holds_alternative<std::shared_ptr<const graph::Graph>>(attribute) ||
-        std::holds_alternative<std::vector<std::shared_ptr<const graph::Graph>>>(attribute);
+    const bool is_body = attribute.holds<std::shared_ptr<const graph::Graph>>() ||
+                         attribute.holds<std::vector<std::shared_ptr<const graph::Graph>>>();
     if (!is_body) texts.push_back(fmt::format("{}{}={}", prefix, name, ValueOf(attribute)));
   }
 }

@@ -84,8 +84,7 @@ struct Plan {
   optimizer::OptimizeReport optimized;
   std::vector<Decline> declines;    // of the file and the schedule, with those of bodies
   std::vector<ops::PackRef> packs;  // all that steps hold, those of bodies included, each once
-  size_t constant_bytes = 0;  // of the constants in `values`, `defaults` and bodies, each once;
-                              // those of a body infer shapes even where its steps hold packs
+  size_t constant_bytes = 0;  // of the constants in `values`, `defaults` and bodies, each once
   size_t pack_bytes = 0;
 };
 

@@ -189,17 +189,17 @@ int64_t Session::PartItems(std::span<const TensorView> inputs) const {
   return part == items || !worth ? 0 : part;
 }
 
-Status Session::TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts,
+// Of an output; nothing is known of one whose size depends on data.
+size_t Session::OutputBytes(const plan::ShapePlan& shape_plan, plan::ValueIndex output) const {
+  const auto v = static_cast<size_t>(output);
+  if (shape_plan.values[v].storage == plan::Storage::kDynamic) return 0;
+  return DTypeBytes(plan_.values[v].dtype, shape_plan.values[v].shape.elements());
+}
+
+Status Session::TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, size_t output_bytes,
                           MemoryBudget& budget) const {
-  size_t output_bytes = 0;
-  for (const plan::ValueIndex output : shape_plan.stage->outputs) {
-    const auto v = static_cast<size_t>(output);
-    if (shape_plan.values[v].storage == plan::Storage::kDynamic) continue;
-    output_bytes += DTypeBytes(plan_.values[v].dtype, shape_plan.values[v].shape.elements());
-  }
   const int64_t arenas = std::min<int64_t>(parts, parallel_.threads());
-  Status taken = budget.Take(static_cast<size_t>(arenas) * shape_plan.arena_bytes +
-                             static_cast<size_t>(parts) * output_bytes);
+  Status taken = budget.Take(static_cast<size_t>(arenas) * shape_plan.arena_bytes + output_bytes);
   if (taken.ok()) return taken;
   const std::string piece = LargestPiece(plan_, shape_plan);
   return piece.empty() ? taken : Annotate(taken, piece);
@@ -253,7 +253,11 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
   MemoryBudget budget(options_.max_run_bytes);
   const RunState state{budget, control};
   if (HasDynamicOutput(*shape_plans[0])) return RunStage(plan_.whole, inputs, {}, state);
-  RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, budget));
+  size_t output_bytes = 0;
+  for (const plan::ValueIndex output : PartStage().outputs) {
+    output_bytes += static_cast<size_t>(parts) * OutputBytes(*shape_plans[0], output);
+  }
+  RETURN_IF_ERROR(TakeBytes(*shape_plans[0], parts, output_bytes, budget));
   SessionResult result;
   for (const plan::ValueIndex output : PartStage().outputs) {
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), Merged(*shape_plans[0], output, items, part));
@@ -301,20 +305,24 @@ StatusOr<SessionResult> Session::RunStage(const plan::Stage& stage,
                                           std::vector<Tensor> memory, const RunState& state) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<const plan::ShapePlan> shape_plan,
                    ShapePlanFor(stage, inputs.first(plan_.whole.inputs.size())));
-  RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, state.budget));
   memory.resize(stage.outputs.size());
+  size_t output_bytes = 0;
+  for (size_t i = 0; i < stage.outputs.size(); ++i) {
+    const auto v = static_cast<size_t>(stage.outputs[i]);
+    const plan::ValuePlace& place = shape_plan->values[v];
+    const bool fits =
+        memory[i].dtype() == plan_.values[v].dtype && memory[i].shape() == place.shape;
+    if (!fits || place.storage == plan::Storage::kDynamic) memory[i] = Tensor();
+    if (!memory[i].valid()) output_bytes += OutputBytes(*shape_plan, stage.outputs[i]);
+  }
+  RETURN_IF_ERROR(TakeBytes(*shape_plan, 1, output_bytes, state.budget));
   SessionResult result;
   for (size_t i = 0; i < stage.outputs.size(); ++i) {
     const auto v = static_cast<size_t>(stage.outputs[i]);
     const plan::ValuePlace& place = shape_plan->values[v];
-    const DType dtype = plan_.values[v].dtype;
-    result.outputs.emplace_back();
-    if (place.storage == plan::Storage::kDynamic) continue;
-    if (memory[i].dtype() == dtype && memory[i].shape() == place.shape) {
-      result.outputs.back() = std::move(memory[i]);
-      continue;
-    }
-    ASSIGN_OR_RETURN(result.outputs.back(), Tensor::Allocate(dtype, place.shape));
+    result.outputs.push_back(std::move(memory[i]));
+    if (result.outputs.back().valid() || place.storage == plan::Storage::kDynamic) continue;
+    ASSIGN_OR_RETURN(result.outputs.back(), Tensor::Allocate(plan_.values[v].dtype, place.shape));
   }
   ASSIGN_OR_RETURN(result.task_runs, RunPlan(*shape_plan, inputs, result.outputs, state));
   return result;

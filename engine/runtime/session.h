@@ -108,8 +108,11 @@ class Session final : private BodyRunner {
   // Memory for what the parts of `shape_plan` compute.
   StatusOr<Tensor> Merged(const plan::ShapePlan& shape_plan, plan::ValueIndex value, int64_t items,
                           int64_t part) const;
-  // Counts what is known beforehand of a run in `parts` of one shape plan.
-  Status TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, MemoryBudget& budget) const;
+  size_t OutputBytes(const plan::ShapePlan& shape_plan, plan::ValueIndex output) const;
+  // Counts what is known beforehand of a run in `parts` of one shape plan, which allocates so many
+  // bytes for outputs.
+  Status TakeBytes(const plan::ShapePlan& shape_plan, int64_t parts, size_t output_bytes,
+                   MemoryBudget& budget) const;
 
   const plan::Plan& plan_;
   const SessionOptions options_;

@@ -211,5 +211,20 @@ TEST(BatchCut, TheMemoryOfAllPartsAndTheRestIsLimited) {
   EXPECT_TRUE(model->Run(InputsOf(*model, 2), {}).ok());
 }
 
+TEST(BatchCut, AnOutputOfThePartsCountsOnceAgainstTheLimit) {
+  const std::string bytes = Cases().at("outputs of the parts next to others").bytes;
+  const auto load = [&](size_t limit) {
+    return LoadModel(Engine({.threads = 2, .max_run_bytes = limit}), bytes);
+  };
+  const auto free = load(0);
+  ASSERT_NE(free, nullptr);
+  constexpr size_t kItem = size_t{16} * 24 * 24 * sizeof(float);
+  const PlanReport report = test::ReportOf(*free, InputsOf(*free, 8));
+  const size_t needed = report.arena_bytes.value() + (8 + 1 + 8) * kItem;  // c, m and t
+  EXPECT_TRUE(load(needed)->Run(InputsOf(*free, 8), {}).ok());
+  EXPECT_EQ(load(needed - 1)->Run(InputsOf(*free, 8), {}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -89,7 +89,7 @@ class InPlaceBuilder {
     std::vector<std::string> inputs = {first};
     inputs.insert(inputs.end(), op_.operands.begin(), op_.operands.end());
     const auto to = op_.attributes.find("to");
-    const bool integers = to != op_.attributes.end() && std::get<int64_t>(to->second) == 6;
+    const bool integers = to != op_.attributes.end() && to->second.get<int64_t>() == 6;
     builder_.Node(op_.op, inputs, {"once" + n}, op_.attributes)
         .Node("Concat", {"once" + n, "once" + n}, {"a" + n}, {{"axis", int64_t{1}}})
         .Node("Softmax", {second}, {"b" + n}, {{"axis", int64_t{-1}}})

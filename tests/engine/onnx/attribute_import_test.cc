@@ -29,7 +29,7 @@ class AttributeImport : public testing::Test {
   graph::Attributes Imported() { return NodeOf(GraphOf(model_), "y").attributes; }
   template <typename T>
   T ValueOf(const std::string& name) {
-    return std::get<T>(Imported().at(name));
+    return Imported().at(name).get<T>();
   }
 
   ModelBuilder model_;
@@ -104,7 +104,7 @@ TEST_F(AttributeImport, GraphsAndListsOfThem) {
   const graph::Graph graph = GraphOf(model_);
   const graph::Node& node = NodeOf(graph, "y");
   const auto bodies =
-      std::get<std::vector<std::shared_ptr<const graph::Graph>>>(node.attributes.at("bodies"));
+      node.attributes.at("bodies").get<std::vector<std::shared_ptr<const graph::Graph>>>();
   ASSERT_EQ(bodies.size(), 2u);
   EXPECT_EQ(bodies[0]->name(), "first");
   EXPECT_THAT(CapturesOf(*bodies[0]), ElementsAre("x"));
@@ -121,13 +121,12 @@ TEST_F(AttributeImport, ListsMayBeEmpty) {
     Add(AttributeProto::AttributeType_Name(type)).set_type(type);
   }
   const graph::Attributes attributes = Imported();
-  EXPECT_TRUE(std::holds_alternative<std::vector<float>>(attributes.at("FLOATS")));
-  EXPECT_TRUE(std::holds_alternative<std::vector<int64_t>>(attributes.at("INTS")));
-  EXPECT_TRUE(std::holds_alternative<std::vector<std::string>>(attributes.at("STRINGS")));
-  EXPECT_TRUE(std::holds_alternative<std::vector<graph::ConstantRef>>(attributes.at("TENSORS")));
-  EXPECT_TRUE(std::holds_alternative<std::vector<std::shared_ptr<const graph::Graph>>>(
-      attributes.at("GRAPHS")));
-  EXPECT_TRUE(std::holds_alternative<std::vector<graph::ValueType>>(attributes.at("TYPE_PROTOS")));
+  EXPECT_TRUE(attributes.at("FLOATS").holds<std::vector<float>>());
+  EXPECT_TRUE(attributes.at("INTS").holds<std::vector<int64_t>>());
+  EXPECT_TRUE(attributes.at("STRINGS").holds<std::vector<std::string>>());
+  EXPECT_TRUE(attributes.at("TENSORS").holds<std::vector<graph::ConstantRef>>());
+  EXPECT_TRUE(attributes.at("GRAPHS").holds<std::vector<std::shared_ptr<const graph::Graph>>>());
+  EXPECT_TRUE(attributes.at("TYPE_PROTOS").holds<std::vector<graph::ValueType>>());
 }
 
 TEST_F(AttributeImport, WithoutATypeTheFieldThatIsSetTells) {

@@ -84,7 +84,7 @@ const graph::Graph& BodyOf(const graph::Graph& graph, const std::string& output,
   const graph::Node& node = NodeOf(graph, output);
   const auto found = node.attributes.find(attribute);
   CHECK(found != node.attributes.end(), "it has no attribute '{}'", attribute);
-  return *std::get<std::shared_ptr<const graph::Graph>>(found->second);
+  return *found->second.get<std::shared_ptr<const graph::Graph>>();
 }
 
 }  // namespace tandem::onnx_import

@@ -35,7 +35,7 @@ void ExpectFused(Builder& builder, float scale, size_t nodes = 1) {
   const PassOutcome outcome = Fuse(builder);
   ASSERT_EQ(outcome.graph.order().size(), nodes);
   EXPECT_EQ(Last(outcome).op_type, "Attention");
-  EXPECT_FLOAT_EQ(std::get<float>(Last(outcome).attributes.at("scale")), scale);
+  EXPECT_FLOAT_EQ(Last(outcome).attributes.at("scale").get<float>(), scale);
 }
 
 TEST(FuseAttention, AScaleOfTheProduct) {
@@ -82,7 +82,7 @@ TEST(FuseAttention, AKeyPermutedFurtherIsBroughtToHeadsFirst) {
   const PassOutcome outcome = Fuse(builder);
   ASSERT_EQ(outcome.graph.order().size(), 2u);
   const graph::Node& transpose = outcome.graph.node(outcome.graph.order()[0]);
-  EXPECT_EQ(std::get<Ints>(transpose.attributes.at("perm")), (Ints{0, 2, 1, 3}));
+  EXPECT_EQ(transpose.attributes.at("perm").get<Ints>(), (Ints{0, 2, 1, 3}));
 }
 
 TEST(FuseAttention, ThreeAxesAreItemsOfOneHead) {
@@ -94,7 +94,7 @@ TEST(FuseAttention, ThreeAxesAreItemsOfOneHead) {
   builder.Node("MatMul", {"p", "v3"}, {"y"}).Output("y");
   const PassOutcome outcome = Fuse(builder);
   ASSERT_EQ(outcome.graph.order().size(), 2u);
-  EXPECT_EQ(std::get<int64_t>(Last(outcome).attributes.at("q_num_heads")), 1);
+  EXPECT_EQ(Last(outcome).attributes.at("q_num_heads").get<int64_t>(), 1);
 }
 
 TEST(FuseAttention, ASoftmaxAlongQueriesStopsIt) {

@@ -41,7 +41,7 @@ struct Builder : GraphBuilder {
     const int64_t between = groups * pair.outputs_per_group;
     const int64_t second_group = [&] {
       const auto found = pair.second.find("group");
-      return found == pair.second.end() ? int64_t{1} : std::get<int64_t>(found->second);
+      return found == pair.second.end() ? int64_t{1} : found->second.get<int64_t>();
     }();
     const auto add = [&](const std::string& name, const Shape& shape, uint32_t seed) {
       if (name == pair.given) {

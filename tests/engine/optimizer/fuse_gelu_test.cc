@@ -30,7 +30,7 @@ void ExpectFused(Builder& builder, const std::string& form) {
   ASSERT_EQ(outcome.graph.order().size(), 1u);
   const graph::Node& node = outcome.graph.node(outcome.graph.order()[0]);
   EXPECT_EQ(node.op_type, "Gelu");
-  EXPECT_EQ(std::get<std::string>(node.attributes.at("approximate")), form);
+  EXPECT_EQ(node.attributes.at("approximate").get<std::string>(), form);
 }
 
 TEST(FuseGelu, TheErrorFunctionsFormWithItsFactorsInAnyOrder) {

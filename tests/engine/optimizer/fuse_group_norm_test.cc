@@ -38,8 +38,8 @@ void ExpectFused(Builder& builder) {
   ASSERT_EQ(outcome.graph.order().size(), 1u);
   const graph::Node& node = outcome.graph.node(outcome.graph.order()[0]);
   EXPECT_EQ(node.op_type, "GroupNormalization");
-  EXPECT_EQ(std::get<int64_t>(node.attributes.at("num_groups")), 3);
-  EXPECT_EQ(std::get<float>(node.attributes.at("epsilon")), 1e-3F);
+  EXPECT_EQ(node.attributes.at("num_groups").get<int64_t>(), 3);
+  EXPECT_EQ(node.attributes.at("epsilon").get<float>(), 1e-3F);
 }
 
 TEST(FuseGroupNorm, TheFormThatExportersWrite) {

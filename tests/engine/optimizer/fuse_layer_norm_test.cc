@@ -40,8 +40,8 @@ void ExpectFused(Builder& builder, int64_t axis) {
   ASSERT_EQ(outcome.graph.order().size(), 1u);
   const graph::Node& node = outcome.graph.node(outcome.graph.order()[0]);
   EXPECT_EQ(node.op_type, "LayerNormalization");
-  EXPECT_EQ(std::get<int64_t>(node.attributes.at("axis")), axis);
-  EXPECT_EQ(std::get<float>(node.attributes.at("epsilon")), 1e-3F);
+  EXPECT_EQ(node.attributes.at("axis").get<int64_t>(), axis);
+  EXPECT_EQ(node.attributes.at("epsilon").get<float>(), 1e-3F);
 }
 
 TEST(FuseLayerNorm, TheFormThatExportersWrite) {

@@ -41,7 +41,7 @@ TEST(FuseSwish, TheSigmoidOfAScaledXKeepsTheScaleAsAlpha) {
   builder.Node("Mul", {"x", "c"}, {"t"}).Node("Sigmoid", {"t"}, {"s"});
   builder.Node("Mul", {"x", "s"}, {"y"}).Output("y");
   const PassOutcome outcome = Fuse(builder);
-  EXPECT_EQ(std::get<float>(Only(outcome).attributes.at("alpha")), 1.702F);
+  EXPECT_EQ(Only(outcome).attributes.at("alpha").get<float>(), 1.702F);
 }
 
 TEST(FuseSwish, XTimesItsHardSigmoidIsHardSwishForTheRightSlopeOnly) {
