@@ -8,7 +8,7 @@ set(tandem_common_headers <algorithm> <functional> <map> <memory> <mutex> <span>
     <fmt/format.h>)
 # Test code is compiled for the reader of a failure, not for speed. -pthread comes with gRPC and must be
 # the same everywhere.
-set(tandem_test_options -pthread $<$<CONFIG:Release>:-O1>)
+set(tandem_test_options -pthread $<$<CONFIG:Release>:-O0>)
 
 # tandem_precompiled(NAME POSITION_INDEPENDENT ON|OFF OPTIONS FLAG... DEPS LIBRARY... HEADERS
 # <header>...): a set for targets with the same flags, by

@@ -52,7 +52,7 @@ health="$(inspect .Docker.Config.Healthcheck.Test)"
 say "what is in it"
 container="$(buildah_here from localhost/tandem)"
 root="$(buildah_here mount "$container")"
-for tool in 'g++*' 'gcc*' 'cc' 'c++' 'ld' 'cmake*' 'ninja*' 'python*' 'protoc*'; do
+for tool in 'clang*' 'g++*' 'gcc*' 'cc' 'c++' 'ld' 'cmake*' 'ninja*' 'python*' 'protoc*'; do
   found="$(find "$root"/usr/bin "$root"/usr/local/bin -name "$tool" -print -quit)"
   [[ -z "$found" ]] || fail "the image has ${found#"$root"}"
 done
