@@ -63,9 +63,12 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
   return absl::OkStatus();
 }
 
-// Every extent of the plan is known but for the batch of a joinable model: the work of an item does
-// not depend on the request.
-bool OnlyBatchIsOpen(const plan::Plan& plan) {
+// Every extent of the plan is known but for the batch of a joinable model, and nothing runs a number
+// of times that is not known: the work of an item does not depend on the request.
+bool KnowsWork(const plan::Plan& plan) {
+  if (!std::ranges::all_of(plan.tasks, [](const auto& task) { return task.bodies.empty(); })) {
+    return false;
+  }
   graph::Dim items;
   if (plan.batch.joinable)
     items = plan.values[static_cast<size_t>(plan.whole.inputs[0])].dims->front();
@@ -132,7 +135,7 @@ CompiledModel::CompiledModel(ModelInfo info, CompiledPlans plans,
   info_.batch_fixed_at_one = plan.batch.fixed_at_one;
   info_.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
   if (!info_.joinable) info_.not_joinable_reason = plan.batch.reason;
-  if (OnlyBatchIsOpen(plan)) info_.item_seconds = plan.whole.seconds;
+  if (KnowsWork(plan)) info_.item_seconds = plan.whole.seconds;
   std::vector<const plan::Plan*> all = {&plan};
   if (plans.open != nullptr) {
     open_ = std::make_unique<const Runner>(std::move(plans.open), options, parts_);

@@ -47,15 +47,22 @@ ValueFacts FactsOf(const graph::Value& value) {
   return facts;
 }
 
+std::optional<graph::DimVector> ContentOf(const ValueFacts& facts) {
+  const std::optional<Shape> shape = facts.shape();
+  const bool empty = shape && shape->rank() == 1 && shape->elements() == 0;
+  return empty ? graph::DimVector() : facts.content;
+}
+
 std::optional<std::vector<int64_t>> IntegersOf(const ValueFacts& facts) {
-  if (!facts.content) {
+  const std::optional<graph::DimVector> content = ContentOf(facts);
+  if (!content) {
     if (!facts.value || facts.value->shape().rank() > 1) return std::nullopt;
     if (facts.value->dtype() != DType::kInt64) return std::nullopt;
     const auto span = facts.value->span<int64_t>();
     return std::vector<int64_t>(span.begin(), span.end());
   }
   std::vector<int64_t> integers;
-  for (const graph::Dim& element : *facts.content) {
+  for (const graph::Dim& element : *content) {
     if (!element.is_number()) return std::nullopt;
     integers.push_back(element.number());
   }

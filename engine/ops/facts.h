@@ -29,6 +29,8 @@ ValueFacts FactsOf(const Tensor& tensor);
 ValueFacts FactsOf(const graph::Constant& constant);
 // Facts of a value of a graph: its declared or inferred type, or its constant.
 ValueFacts FactsOf(const graph::Value& value);
+// ValueFacts::content; that of a vector without elements is known whatever it follows from.
+std::optional<graph::DimVector> ContentOf(const ValueFacts& facts);
 // The elements of an int32 or int64 tensor of rank 0 or 1.
 std::optional<std::vector<int64_t>> IntegersOf(const ValueFacts& facts);
 // "float[N,3,224,224]", "int64[...]"

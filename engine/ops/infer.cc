@@ -36,7 +36,7 @@ std::optional<std::vector<int64_t>> InferContext::Integers(int port) const {
 }
 
 std::optional<graph::DimVector> InferContext::Content(int port) const {
-  return has_input(port) ? input(port).content : std::nullopt;
+  return has_input(port) ? ContentOf(input(port)) : std::nullopt;
 }
 
 void InferContext::SetOutput(int port, DType dtype, std::optional<graph::DimVector> dims) {

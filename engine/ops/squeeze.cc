@@ -48,7 +48,8 @@ class Squeeze final : public Operator {
   static Status InferWithoutAxes(InferContext& context) {
     const ValueFacts& x = context.input(0);
     ASSIGN_OR_RETURN(const int count, RankFromVector(context, 1, "axes (input 1)"));
-    const bool known = count >= 0 && x.dims && count <= x.rank();
+    // No extent would be left to ask what the axes are.
+    const bool known = count >= 0 && x.dims && count < x.rank();
     context.SetOutput(0, x.dtype,
                       known ? std::optional(UnknownDims(x.rank() - count)) : std::nullopt);
     return absl::OkStatus();

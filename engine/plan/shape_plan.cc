@@ -100,7 +100,18 @@ class ShapePlanner {
       if (task.outputs[port] == kOmitted) continue;
       FactsAt(task.outputs[port]) = std::move(context.results()[port]);
     }
+    RETURN_IF_ERROR(CheckView(task));
     return EvaluateIfKnown(task);
+  }
+
+  // A view has the elements of what it is a view of, whatever the operator believes.
+  Status CheckView(const Task& task) {
+    if (task.step != nullptr) return absl::OkStatus();
+    const std::optional<Shape> from = FactsAt(task.inputs[0]).shape();
+    const std::optional<Shape> to = FactsAt(task.outputs[0]).shape();
+    if (!from || !to || from->elements() == to->elements()) return absl::OkStatus();
+    return InvalidArgument("shape {} does not have the elements of shape {}", ToString(*to),
+                           ToString(*from));
   }
 
   // Computes a task now when everything it reads is known: the arithmetic of shapes.

@@ -66,5 +66,27 @@ TEST(BatchSizeTest, AnExtentThatDependsOnDataLeavesTheWorkOpen) {
   EXPECT_FALSE((*model)->info().item_seconds.has_value());
 }
 
+TEST(BatchSizeTest, ABodyThatRunsAgainAndAgainLeavesTheWorkOpen) {
+  ModelBuilder body(17);
+  body.Input("i", DType::kInt64, {})
+      .Input("go", DType::kBool, {})
+      .Input("v", DType::kFloat, {1})
+      .Node("Identity", {"go"}, {"on"})
+      .Node("Neg", {"v"}, {"w"})
+      .Output("on", DType::kBool, {})
+      .Output("w", DType::kFloat, {1});
+  const std::string bytes = ModelBuilder(17)
+                                .Input("x", DType::kFloat, {1})
+                                .Initializer("count", Tensor::Scalar<int64_t>(1'000'000))
+                                .Node("Loop", {"count", "", "x"}, {"y"})
+                                .Body("body", body)
+                                .Output("y", DType::kFloat, {1})
+                                .Serialize();
+  const Engine engine(EngineOptions{.threads = 1});
+  const auto model = engine.LoadBytes(bytes);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_FALSE((*model)->info().item_seconds.has_value());
+}
+
 }  // namespace
 }  // namespace tandem

@@ -69,6 +69,37 @@ TEST(RunErrors, AShapeThatComesWithARequestIsHeldAgainstTheElements) {
             "elements of shape [4,2]");
 }
 
+// x [N,M] under the shape, or without the axes, that `a` names.
+std::string ErrorOfScalar(const std::string& op, const Shape& x, const std::vector<int64_t>& a) {
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, kM})
+      .Input("a", DType::kInt64, {graph::Dim::Symbol("K")})
+      .Node(op, {"x", "a"}, {"v"}, {}, "turn")
+      .Node("Exp", {"v"}, {"y"})
+      .Output("v")
+      .Output("y");
+  const auto vector = [](const std::vector<int64_t>& elements) {
+    return Tensor::Of<int64_t>({static_cast<int64_t>(elements.size())}, elements);
+  };
+  const bool squeezes = op == "Squeeze";
+  return ErrorOf(builder, {{"x", RandomFloats(x, 1)}, {"a", vector(a)}},
+                 {{"x", RandomFloats({1, 1}, 2)},
+                  {"a", vector(squeezes ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{})}});
+}
+
+TEST(RunErrors, AScalarIsNotMadeOfMoreOrFewerElements) {
+  for (const Shape& x : {Shape{0, 4}, Shape{3, 4}}) {
+    EXPECT_EQ(ErrorOfScalar("Reshape", x, {}),
+              "INVALID_ARGUMENT: node 'turn' (Reshape): an input of shape " + ToString(x) +
+                  " does not have the elements of shape []");
+    EXPECT_EQ(ErrorOfScalar("Squeeze", x, {0, 1}),
+              "INVALID_ARGUMENT: node 'turn' (Squeeze): axis 0 of " + ToString(x) + " has extent " +
+                  std::to_string(x[0]) + " where 1 is expected");
+  }
+  EXPECT_EQ(ErrorOfScalar("Squeeze", {1, 4}, {0, 0}),
+            "INVALID_ARGUMENT: node 'turn' (Squeeze): axes names axis 0 twice");
+}
+
 TEST(RunErrors, AnIndexOutOfRangeIsToldWithTheRange) {
   ModelBuilder builder(17);
   builder.Initializer("table", RandomFloats({5, 3}, 1))
