@@ -105,7 +105,7 @@ std::vector<MemberResult> RunCalls(const std::vector<CallRef>& members) try {
   std::vector<RunMember> run;
   for (const CallRef& call : members) {
     items.push_back(std::move(call->item));
-    run.push_back({call->items, [call] { return call->answered.load(std::memory_order_acquire); }});
+    run.push_back({call->items, [call] { return call->Abandoned(); }});
   }
   return RunMembers(*members.front()->model, items, run);
 } catch (const std::exception& error) {
@@ -243,7 +243,10 @@ std::shared_ptr<InferCall> Batcher::Impl::Submit(InferRequest request, Done done
   lock.unlock();
   if (pick.members.empty()) work_.notify_one();
   Deliver(std::move(answers));
-  if (!pick.members.empty()) Execute(pick.members);
+  if (!pick.members.empty()) {
+    call->cancelled = std::move(request.cancelled);
+    Execute(pick.members);
+  }
   return std::make_shared<Handle>(weak_from_this(), call);
 }
 

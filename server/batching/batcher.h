@@ -28,6 +28,10 @@ struct InferRequest {
   Clock::TimePoint deadline = Clock::TimePoint::max();
   // Longest time in the queue (the `timeout` request parameter): Unavailable beyond it.
   std::optional<std::chrono::microseconds> queue_timeout;
+  // True once the client does not wait any more; empty: nobody can say. Asked from any thread, but
+  // only until Submit returns: a run that Submit computes itself then ends early, as Cancelled.
+  // From then on Cancel() says it.
+  std::function<bool()> cancelled;
 };
 
 // Where the time of an answered request went.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,10 +39,15 @@ struct Call {
   Batcher::Done done;
   ExpiryMap::iterator expiry;
   std::atomic<bool> answered{false};  // state == kAnswered, for runs to ask without the mutex
+  std::function<bool()> cancelled;    // the request's, for a run that Submit computes; else empty
 
   // When it stops waiting if nothing happens before.
   Clock::TimePoint Expires() const {
     return state == State::kQueued ? std::min(deadline, queue_limit) : deadline;
+  }
+  // Nobody waits for the answer any more. Without the mutex.
+  bool Abandoned() const {
+    return answered.load(std::memory_order_acquire) || (cancelled && cancelled());
   }
 };
 

@@ -77,6 +77,8 @@ void InferReactor::Submit(const grpc::ByteBuffer& bytes) {
   }
   deadline_ = DeadlineOf(context_, clock_);
   decoded->deadline = deadline_;
+  // gRPC calls OnCancel after Start only; a run inside Submit asks.
+  decoded->cancelled = [this] { return !OutOfTime() && context_.IsCancelled(); };
   id_ = request.id();
   call_ = backend_.Submit(
       *std::move(decoded),
@@ -112,10 +114,12 @@ void InferReactor::FailUnserved(const Status& status) {
   Fail(status);
 }
 
+bool InferReactor::OutOfTime() const {
+  return deadline_ != Clock::TimePoint::max() && clock_.Now() + kDeadlineSlack >= deadline_;
+}
+
 void InferReactor::OnCancel() {
-  // A deadline that passed is the backend's to report.
-  if (deadline_ != Clock::TimePoint::max() && clock_.Now() + kDeadlineSlack >= deadline_) return;
-  if (call_ != nullptr) call_->Cancel();
+  if (!OutOfTime() && call_ != nullptr) call_->Cancel();
 }
 
 }  // namespace tandem::server

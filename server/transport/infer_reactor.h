@@ -47,6 +47,8 @@ class InferReactor final : public grpc::ServerUnaryReactor {
   void Fail(const Status& status);
   // As Fail, for a request that reached no model.
   void FailUnserved(const Status& status);
+  // The deadline is over, or gRPC thinks so: that is the backend's to report, not a cancel.
+  bool OutOfTime() const;
 
   Backend& backend_;
   const Clock& clock_;
@@ -56,7 +58,9 @@ class InferReactor final : public grpc::ServerUnaryReactor {
   grpc::ByteBuffer& response_;
   std::string id_;
   Clock::TimePoint deadline_ = Clock::TimePoint::max();
-  std::shared_ptr<InferCall> call_;  // set before gRPC can call OnCancel
+  // Set before gRPC calls OnCancel, which it does once Start has returned and the reactor is its
+  // own.
+  std::shared_ptr<InferCall> call_;
 };
 
 }  // namespace tandem::server

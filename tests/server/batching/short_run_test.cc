@@ -1,6 +1,7 @@
 // Runs that are estimated shorter than a hand-over to another thread.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -64,6 +65,43 @@ TEST(ShortRunTest, CountsAsARunner) {
     test::ExpectSettled(short_model.metrics());
     test::ExpectSettled(other.metrics());
   }
+}
+
+// Whoever calls Submit has no InferCall to cancel while the run is inside it.
+TEST(ShortRunTest, EndsWhenTheRequestSaysThatItIsCancelled) {
+  const FakeClock clock;
+  const FakeServed model(8, {.item_seconds = 1e-6});
+  Ledger ledger;
+  Batcher batcher({.runners = 1}, clock);
+  InferRequest request = RequestOf(model, {1, 3}, test::kEndless);
+  std::atomic<bool> submitting{true};
+  std::atomic<int> asked{0};
+  request.cancelled = [&] {
+    EXPECT_TRUE(submitting);
+    return ++asked > 1000;
+  };
+  batcher.Submit(std::move(request), ledger.Enter(0));
+  submitting = false;
+  const StatusOr<InferReply> reply = ledger.Wait(0);
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kCancelled) << reply.status();
+  EXPECT_EQ(model.model->stopped_runs(), 1);
+  EXPECT_EQ(test::Failures(model, FailureReason::kCancelled), 1u);
+  test::ExpectSettled(model.metrics());
+}
+
+// The request may be gone when a runner computes it.
+TEST(ShortRunTest, ARunnerDoesNotAskTheRequest) {
+  const FakeClock clock;
+  const FakeServed model(8);
+  Ledger ledger;
+  Batcher batcher({.runners = 1}, clock);
+  InferRequest request = RequestOf(model, {1, 3}, 1);
+  request.cancelled = [] {
+    ADD_FAILURE() << "asked by a runner";
+    return true;
+  };
+  batcher.Submit(std::move(request), ledger.Enter(0));
+  EXPECT_TRUE(ledger.Wait(0).ok());
 }
 
 TEST(ShortRunTest, WaitsWhereTheModelsConfigAsksForADelay) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,6 +75,7 @@ class FakeBackend final : public Backend {
   enum class Mode {
     kRun,     // runs requests at once
     kHold,    // keeps them until they are cancelled or Release is called
+    kInside,  // computes them inside Submit, without end, until they say that they are cancelled
     kRefuse,  // answers `refusal`
     kThrow,
   };
@@ -142,6 +145,12 @@ class FakeBackend final : public Backend {
       case Mode::kHold:
         held_.push_back(held);
         break;
+      case Mode::kInside:
+        inside = true;
+        while (!request.cancelled()) std::this_thread::yield();
+        held->Answer(Cancelled("the run was stopped"));
+        inside = false;
+        break;
     }
     return held;
   }
@@ -165,6 +174,7 @@ class FakeBackend final : public Backend {
   std::array<std::atomic<int>, kUnservedReasons> unserved{};
   std::atomic<ServerState> state_{ServerState::kServing};
   Clock::TimePoint last_deadline;
+  std::atomic<bool> inside{false};  // Submit computes
 
  private:
   static StatusOr<InferReply> Run(const InferRequest& request) {

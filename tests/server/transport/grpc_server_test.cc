@@ -292,6 +292,19 @@ TEST_F(GrpcServerTest, ACancelledCallCancelsTheRequest) {
   backend_.Release(Internal("late"));
 }
 
+TEST_F(GrpcServerTest, ACancelledCallReachesTheRunThatSubmitComputes) {
+  backend_.mode = FakeBackend::Mode::kInside;
+  grpc::ClientContext context;
+  std::future<grpc::Status> call = std::async(
+      std::launch::async, [&] { return stub_->ModelInfer(&context, GoodRequest(), &response_); });
+  while (!backend_.inside) std::this_thread::yield();
+  context.TryCancel();
+  EXPECT_EQ(call.get().error_code(), StatusCode::CANCELLED);
+  const auto end = clock_.Now() + seconds(20);
+  while (backend_.inside && clock_.Now() < end) std::this_thread::yield();
+  EXPECT_FALSE(backend_.inside);
+}
+
 TEST_F(GrpcServerTest, TheCallsDeadlineIsTheRequests) {
   grpc::ClientContext context;
   const auto before = clock_.Now();
