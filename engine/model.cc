@@ -63,8 +63,8 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
   return absl::OkStatus();
 }
 
-// Every extent of the plan is known but for the batch of a joinable model, and nothing runs a number
-// of times that is not known: the work of an item does not depend on the request.
+// Every extent of the plan is known but for the batch of a joinable model, and nothing runs a
+// number of times that is not known: the work of an item does not depend on the request.
 bool KnowsWork(const plan::Plan& plan) {
   if (!std::ranges::all_of(plan.tasks, [](const auto& task) { return task.bodies.empty(); })) {
     return false;
