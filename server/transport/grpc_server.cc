@@ -1,7 +1,6 @@
 #include "server/transport/grpc_server.h"
 
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -10,7 +9,6 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <thread>
@@ -35,15 +33,8 @@ constexpr std::chrono::milliseconds kLongestQuiet{1000};
 // What clients have to answer a GOAWAY before their connection is cut; idle ones may take seconds.
 constexpr std::chrono::milliseconds kCloseTime{250};
 
-void LogLine(gpr_log_func_args* args) {
-  const auto level =
-      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
-  spdlog::log(level, "grpc: {}", args->message);
-}
-
 void PrepareLibrary() {
   static const bool once = [] {
-    gpr_set_log_function(LogLine);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;
   }();
