@@ -33,6 +33,7 @@
 #include "server/transport/grpc_server.h"
 #include "server/transport/health_routes.h"
 #include "server/transport/http_server.h"
+#include "server/transport/library_logs.h"
 
 namespace tandem::server {
 namespace {
@@ -106,7 +107,7 @@ class Daemon {
     });
   }
 
-  // What happens on SIGTERM and SIGINT. A second signal ends the process at once.
+  // What happens on SIGTERM and SIGINT.
   int Stop() {
     // 1. Nobody should send more: not ready, health NOT_SERVING. A load under way is given up.
     backend_.Drain();
@@ -177,6 +178,7 @@ int Serve(const ServerConfig& config) {
   StopSignals signals;
   std::signal(SIGPIPE, SIG_IGN);
   const Logging logging(config.log_format, config.log_level);
+  RedirectLibraryLogs();
   spdlog::info("starting version={} repository={}", TANDEM_VERSION, config.model_repository);
   Daemon daemon(config, signals);
   if (const Status listening = daemon.Listen(); !listening.ok()) {

@@ -8,9 +8,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "engine/base/check.h"
+#include "server/config/config.h"
 
 namespace tandem::server {
 namespace {
@@ -50,15 +53,21 @@ void StopSignals::Stop() {
 }
 
 void StopSignals::Listen() {
-  for (int seen = 0;;) {
+  std::optional<std::chrono::steady_clock::time_point> first;
+  for (;;) {
     std::array<pollfd, 2> fds = {
         {{.fd = signals_, .events = POLLIN}, {.fd = ended_, .events = POLLIN}}};
     if (poll(fds.data(), fds.size(), -1) < 0) continue;  // EINTR
     if (fds[1].revents != 0) return;
     signalfd_siginfo info;
     if (read(signals_, &info, sizeof(info)) != sizeof(info)) continue;
-    if (++seen > 1) _exit(128 + static_cast<int>(info.ssi_signo));
-    Stop();
+    const auto now = std::chrono::steady_clock::now();
+    if (!first) {
+      first = now;
+      Stop();
+    } else if (now - *first > kRepeatedSignalTime) {
+      _exit(128 + static_cast<int>(info.ssi_signo));
+    }
   }
 }
 

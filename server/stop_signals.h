@@ -6,9 +6,9 @@
 
 namespace tandem::server {
 
-// While this lives, the first signal ends Wait and the second ends the process at once, with the
-// exit code 128 + its number. Made before any other thread, since those inherit that the signals
-// are blocked. Thread-safe.
+// While this lives, the first signal ends Wait. Others within kRepeatedSignalTime of it change
+// nothing; the next one after that ends the process at once, with the exit code 128 + its number.
+// Made before any other thread, since those inherit that the signals are blocked. Thread-safe.
 class StopSignals {
  public:
   StopSignals();
@@ -18,7 +18,7 @@ class StopSignals {
 
   // Returns after the first signal, or after Stop.
   void Wait();
-  // As a first signal, from inside the program.
+  // Ends Wait as a signal does, from inside the program. The first signal still comes.
   void Stop();
 
  private:

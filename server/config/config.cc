@@ -95,7 +95,9 @@ void AddLifeFlags(FlagGroup group, ServeFlags& flags) {
   constexpr double kDay = 86400;
   group
       .Add("--drain-timeout,--exit-timeout-secs", flags.drain_timeout_seconds, "SECONDS",
-           "How long requests under way may take after SIGTERM")
+           fmt::format("How long requests under way may take after SIGTERM or SIGINT; another "
+                       "signal more than {} s after the first ends the daemon at once",
+                       kRepeatedSignalTime.count()))
       ->check(SecondsFrom(0, kDay));
   group
       .Add("--drain-delay", flags.drain_delay_seconds, "SECONDS",
@@ -174,6 +176,11 @@ StatusOr<ServerConfig> Resolve(const CLI::App& app, const ServeFlags& flags) {
     return InvalidArgument("--model-repository is required; see --help");
   }
   if (config.model_repository.empty()) return InvalidArgument("--model-repository is empty");
+  if (!config.grpc.enabled && !config.http.enabled && !config.metrics.enabled) {
+    return InvalidArgument(
+        "--allow-grpc, --allow-http and --allow-metrics are all false, so that nothing would "
+        "listen; one of them must be true");
+  }
   if (flags.model_control_mode != "none") {
     return InvalidArgument(
         "--model-control-mode is '{}'; only none exists: all models are loaded at the start",

@@ -20,6 +20,10 @@ struct ListenConfig {
   int port = 0;  // 0: the system chooses one
 };
 
+// A SIGTERM or SIGINT that comes this soon after the first one means no more than it: terminals,
+// scripts and supervisors may each send one. A later one ends the daemon at once.
+inline constexpr std::chrono::seconds kRepeatedSignalTime{2};
+
 enum class LogFormat { kText, kJson };
 
 // Least severe events that are logged. kTrace is more than kDebug.

@@ -94,6 +94,12 @@ TEST(CommandLine, AddressesPortsAndSwitchesBelongToTheirServer) {
   EXPECT_FALSE(config.metrics.enabled);
 }
 
+TEST(CommandLine, ADaemonThatListensNowhereIsRefused) {
+  EXPECT_THAT(Refusal({"--allow-grpc=false", "--allow-http=false", "--allow-metrics=false"}),
+              HasSubstr("--allow-grpc, --allow-http and --allow-metrics are all false"));
+  Serve({"--allow-grpc=false", "--allow-http=false"});
+}
+
 TEST(CommandLine, ASwitchThatStandsAloneIsOn) {
   const ServerConfig config = Serve({"--exit-on-error", "--allow-grpc", "--threads", "2"});
   EXPECT_TRUE(config.exit_on_error);
@@ -218,6 +224,7 @@ TEST(CommandLine, HelpNamesEveryFlagAndSubcommand) {
           "--exit-timeout-secs", "--cpu", "--triton-metrics", "--log-format", "serve", "health"}) {
       EXPECT_THAT(text, HasSubstr(word));
     }
+    EXPECT_THAT(text, HasSubstr("2 s after"));
   }
 }
 
