@@ -6,12 +6,14 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "server/models/batch_size.h"
+#include "server/models/quoted.h"
 #include "server/models/retry_hint.h"
 #include "server/models/scan.h"
 #include "server/models/wire_form.h"
@@ -240,10 +242,11 @@ void Repository::Impl::CountStatesLocked() {
 StatusOr<const Entry*> Repository::Impl::LookupLocked(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found != entries_.end()) return &found->second;
-  // Whatever a client sends is repeated only when it could be a model's name.
   if (!IsModelName(name)) {
     return NotFound(
-        "no such model; a name is 1 to 128 of A-Z a-z 0-9 _ . - and starts with no dot");
+        "model {} came; a name of 1 to 128 of A-Z a-z 0-9 _ . - that starts with no dot was "
+        "expected",
+        Quoted(name));
   }
   return NotFound("model '{}' is not in the repository", name);
 }
@@ -255,9 +258,9 @@ StatusOr<ServedModelRef> Repository::Impl::Find(std::string_view name,
     wanted = ParseVersion(version);
     if (!wanted) {
       return InvalidArgument(
-          "a model's version is a positive decimal number without leading zeros, or empty for the "
-          "highest one; {} characters came that are none",
-          version.size());
+          "model {}: version {} came; a positive decimal number without leading zeros up to {}, or "
+          "an empty text for the highest version, was expected",
+          Quoted(name), Quoted(version), std::numeric_limits<int64_t>::max());
     }
   }
   const std::scoped_lock lock(mutex_);

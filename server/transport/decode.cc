@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "server/models/quoted.h"
 #include "server/transport/decode_tensor.h"
 #include "server/transport/parameters.h"
 #include "server/transport/wire_types.h"
@@ -91,7 +92,8 @@ StatusOr<Shape> CheckShape(const InputTensor& input, const Port& port, const Ser
     }
   }
   if (!CheckedElements(dims)) {
-    return InvalidArgument("shape {} came, with more elements than 2^63", ShapeText(dims));
+    return InvalidArgument("shape {} came, with more elements than 2^63; {} was expected",
+                           ShapeText(dims), expected);
   }
   return Shape(dims);
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include "server/models/quoted.h"
 #include "server/transport/wire_types.h"
 
 namespace tandem::server {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/models/quoted.h"
 #include "server/transport/grpc_status.h"
 #include "server/transport/unary_answer.h"
 #include "server/transport/wire_types.h"

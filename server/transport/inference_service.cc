@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "server/models/quoted.h"
 #include "server/transport/encode.h"
 #include "server/transport/unary_answer.h"
 #include "server/transport/wire_types.h"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "server/models/quoted.h"
 #include "server/transport/decode.h"
 #include "server/transport/wire_types.h"
 

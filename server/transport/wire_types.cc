@@ -31,7 +31,6 @@ constexpr std::array<WireType, 14> kWireTypes = {{
     {DType::kBfloat16, "BF16", inference::TYPE_BF16},
 }};
 
-constexpr size_t kMaxQuotedBytes = 96;
 constexpr size_t kMaxTextDims = 16;
 
 }  // namespace
@@ -49,20 +48,6 @@ DType DTypeOfWireName(std::string_view name) {
 inference::DataType ConfigDataType(DType dtype) {
   const auto row = std::ranges::find(kWireTypes, dtype, &WireType::dtype);
   return row == kWireTypes.end() ? inference::TYPE_INVALID : row->config;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, kMaxQuotedBytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7F || c == '\'' || c == '\\') {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  out += text.size() > kMaxQuotedBytes ? "...'" : "'";
-  return out;
 }
 
 std::string ShapeText(std::span<const int64_t> dims) {

@@ -22,10 +22,6 @@ DType DTypeOfWireName(std::string_view name);
 // TYPE_INVALID where WireName is empty.
 inference::DataType ConfigDataType(DType dtype);
 
-// `text` in single quotes, for messages and logs: control characters, quotes and bytes that are not
-// ASCII as escapes, cut after 96 bytes.
-std::string Quoted(std::string_view text);
-
 // "[2,3]", cut after 16 extents.
 std::string ShapeText(std::span<const int64_t> dims);
 // The same of a model's port; -1 where the extent is open.

@@ -173,10 +173,10 @@ def too_many_outputs(r):
 
 ROWS = [
     (unknown_model, NOT_FOUND, "nobody"),
-    (empty_model, NOT_FOUND, "no such model"),
-    (odd_model_name, NOT_FOUND, "no such model"),
+    (empty_model, NOT_FOUND, "model '' came; a name of 1 to 128"),
+    (odd_model_name, NOT_FOUND, "' came; a name of 1 to 128"),
     (unknown_version, NOT_FOUND, "7"),
-    (version_that_is_no_number, INVALID, "version is a positive decimal number"),
+    (version_that_is_no_number, INVALID, "' came; a positive decimal number"),
     (missing_input, INVALID, "input 'b' is missing; INT64 [-1,2] was expected"),
     (extra_input, INVALID, "input 'c' is unknown; the model's inputs are 'a', 'b'"),
     (duplicate_input, INVALID, "input 'a' came twice"),

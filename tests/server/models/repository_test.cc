@@ -374,7 +374,10 @@ TEST_F(RepositoryTest, UnknownNamesAndVersionsAreNotFound) {
               "model 'm' has no version 2; version 3 is served");
   ExpectError(repository->ReadyVersions("other").status(), absl::StatusCode::kNotFound, "other");
   for (const char* name : {"", "..", "a/b", "%2e%2e", "../m"}) {
-    ExpectError(repository->Find(name, "").status(), absl::StatusCode::kNotFound, "no such model");
+    ExpectError(repository->Find(name, "").status(), absl::StatusCode::kNotFound,
+                fmt::format("model '{}' came; a name of 1 to 128 of A-Z a-z 0-9 _ . - that starts "
+                            "with no dot was expected",
+                            name));
   }
 }
 
@@ -384,8 +387,21 @@ TEST_F(RepositoryTest, AVersionThatIsNoPositiveNumberIsInvalid) {
   ASSERT_TRUE(repository->LoadAll().ok());
   for (const char* version : {"-1", "01", "latest", "9223372036854775808", "0", "1.0", " 1"}) {
     ExpectError(repository->Find("m", version).status(), absl::StatusCode::kInvalidArgument,
-                "positive decimal number");
+                fmt::format("model 'm': version '{}' came; a positive decimal number without "
+                            "leading zeros up to 9223372036854775807, or an empty text for the "
+                            "highest version, was expected",
+                            version));
   }
+}
+
+TEST_F(RepositoryTest, WhatAClientSendsIsRepeatedAsOneShortLine) {
+  auto repository = Open();
+  ASSERT_TRUE(repository->LoadAll().ok());
+  const std::string odd = "\n" + std::string(1 << 20, 'a');
+  const std::string quoted = "'\\x0a" + std::string(95, 'a') + "...'";
+  ExpectError(repository->Find(odd, "").status(), absl::StatusCode::kNotFound, quoted + " came");
+  ExpectError(repository->Find("m", odd).status(), absl::StatusCode::kInvalidArgument,
+              "model 'm': version " + quoted + " came");
 }
 
 TEST_F(RepositoryTest, AModelThatIsLoadingIsUnavailableAndLookupsDoNotWait) {

@@ -139,7 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
                  SetShape(r, 0, {kHuge, 16});
                },
                kInvalid,
-               {"input 'xa'", "more elements than 2^63"}},
+               {"input 'xa'", "shape [1152921504606846978,16] came, with more elements than 2^63",
+                "FP32 [-1,16] was expected"}},
         BadRow{"ByteProductThatPassesInt64",
                [](Request& r) {
                  SetShape(r, 0, {int64_t{1} << 58, 16});

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/models/quoted.h"
 #include "server/transport/wire_types.h"
 #include "tests/server/transport/fake_backend.h"
 
