@@ -9,8 +9,10 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 
-constexpr double kNanosecond = 1e-9;  // in seconds
-constexpr double kItem = 1;
+// What is exported is a quotient by one of these: a quotient is the double nearest to the decimal
+// number, which a product with 1e-9 is not.
+constexpr double kNanosecondsPerSecond = 1e9;
+constexpr double kItemsPerItem = 1;
 
 double Number(uint64_t value) { return static_cast<double>(value); }
 double Number(int64_t value) { return static_cast<double>(value); }
@@ -118,7 +120,7 @@ constexpr auto kModelFamilies = std::to_array<ModelFamily>({
     {"tandem_model_load_duration_seconds", "Time that loading the model took, in seconds.",
      MetricType::Gauge,
      [](const ModelMetrics& m, MetricSink& sink) {
-       sink.Value(Number(m.load_duration_ns.load()) * kNanosecond);
+       sink.Value(Number(m.load_duration_ns.load()) / kNanosecondsPerSecond);
      }},
     {"tandem_requests_received_total",
      "Inference requests; each ends in tandem_requests_succeeded_total or "
@@ -144,21 +146,23 @@ constexpr auto kModelFamilies = std::to_array<ModelFamily>({
     {"tandem_request_duration_seconds",
      "Time from acceptance to result of answered requests, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
-       sink.Distribution(m.request_duration, kNanosecond);
+       sink.Distribution(m.request_duration, kNanosecondsPerSecond);
      }},
     {"tandem_request_queue_duration_seconds",
      "Time that answered requests waited for a runner, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
-       sink.Distribution(m.queue_duration, kNanosecond);
+       sink.Distribution(m.queue_duration, kNanosecondsPerSecond);
      }},
     {"tandem_request_compute_duration_seconds",
      "Time that answered requests were computed, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
-       sink.Distribution(m.compute_duration, kNanosecond);
+       sink.Distribution(m.compute_duration, kNanosecondsPerSecond);
      }},
     {"tandem_run_items", "Items per run of the model; its count is the number of runs.",
      MetricType::Histogram,
-     [](const ModelMetrics& m, MetricSink& sink) { sink.Distribution(m.run_items, kItem); }},
+     [](const ModelMetrics& m, MetricSink& sink) {
+       sink.Distribution(m.run_items, kItemsPerItem);
+     }},
     {"tandem_inferences_total", "Items computed for answered requests.", MetricType::Counter,
      [](const ModelMetrics& m, MetricSink& sink) { sink.Value(Number(m.inferences.value())); }},
 });
@@ -196,7 +200,7 @@ constexpr auto kTritonFamilies = std::to_array<ModelFamily>({
     {"nv_model_load_duration_secs", "Time that loading the model took, in seconds",
      MetricType::Gauge,
      [](const ModelMetrics& m, MetricSink& sink) {
-       sink.Value(Number(m.load_duration_ns.load()) * kNanosecond);
+       sink.Value(Number(m.load_duration_ns.load()) / kNanosecondsPerSecond);
      }},
 });
 
@@ -218,15 +222,15 @@ void MetricSink::Value(double value, ClientMetric::Label label) {
   }
 }
 
-void MetricSink::Distribution(const Histogram& histogram, double unit) {
+void MetricSink::Distribution(const Histogram& histogram, double per_unit) {
   ClientMetric& metric = Add({});
-  metric.histogram.sample_sum = Number(histogram.sum()) * unit;
+  metric.histogram.sample_sum = Number(histogram.sum()) / per_unit;
   uint64_t count = 0;
   const size_t bounds = histogram.bounds().size();
   for (size_t i = 0; i <= bounds; ++i) {
     count += histogram.bucket(i);
-    const double bound =
-        i < bounds ? Number(histogram.bounds()[i]) * unit : std::numeric_limits<double>::infinity();
+    const double bound = i < bounds ? Number(histogram.bounds()[i]) / per_unit
+                                    : std::numeric_limits<double>::infinity();
     metric.histogram.bucket.push_back({count, bound});
   }
   metric.histogram.sample_count = count;

@@ -29,8 +29,8 @@ class MetricSink {
 
   // One more value of the family; `label` is added when it has a name.
   void Value(double value, prometheus::ClientMetric::Label label = {});
-  // Values are exported as integers times `unit`.
-  void Distribution(const Histogram& histogram, double unit);
+  // Values are exported divided by `per_unit`.
+  void Distribution(const Histogram& histogram, double per_unit);
 
  private:
   prometheus::ClientMetric& Add(prometheus::ClientMetric::Label label);

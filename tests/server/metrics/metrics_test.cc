@@ -98,6 +98,20 @@ TEST(Export, ShowsWhatAModelCountedInBaseUnits) {
   EXPECT_THAT(text, HasSubstr("tandem_request_compute_duration_seconds_sum" + labels + "} 0.004"));
 }
 
+TEST(Export, BoundsOfDurationsAreDecimalNumbers) {
+  Metrics metrics({.version = "1"});
+  const auto model = Digits(metrics);
+  const std::string text = metrics.Export();
+  for (const char* bound :
+       {"5e-05", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05",
+        "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "30", "60"}) {
+    EXPECT_THAT(
+        text,
+        HasSubstr(R"(tandem_request_duration_seconds_bucket{model="digits",version="3",le=")" +
+                  std::string(bound) + R"("} )"));
+  }
+}
+
 TEST(Export, ShowsTritonsNamesUnlessSwitchedOff) {
   Metrics metrics({.version = "1"});
   const auto model = Digits(metrics);
