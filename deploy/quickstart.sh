@@ -26,10 +26,25 @@ tandem="$build/server/tandem"
   --grpc-port="$grpc_port" --http-port="$http_port" --metrics-port="$metrics_port" &
 server=$!
 
-# Ends the server, the only process this script may end, and reports how it ended.
+# Asks the server, the only process this script may end, to end, waits until it has answered what is
+# under way, and reports how it ended. It may have had a terminal's Ctrl-C already: the second signal
+# changes nothing then, and neither does one more end the waiting.
 stop_server() {
+  trap : INT TERM
   kill -TERM "$server" 2>/dev/null || true
-  wait "$server"
+  local code=0
+  wait "$server" || code=$?
+  while kill -0 "$server" 2>/dev/null; do
+    code=0
+    wait "$server" || code=$?
+  done
+  return "$code"
+}
+stop_and_exit() {
+  local code=0
+  trap - EXIT
+  stop_server || code=$?
+  exit "$code"
 }
 trap 'stop_server || true' EXIT
 
@@ -44,12 +59,8 @@ $ready || { echo "The server was not ready after 30 s." >&2; exit 1; }
 echo
 PYTHONPATH="$build/python" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 deploy/demo/classify.py "$grpc"
 echo
-if $once; then
-  trap - EXIT
-  stop_server
-  exit
-fi
+if $once; then stop_and_exit; fi
+trap stop_and_exit INT TERM
 echo "Tandem serves gRPC on $grpc, HTTP on 127.0.0.1:$http_port and metrics on 127.0.0.1:$metrics_port."
 echo "Ctrl-C stops it."
-trap 'exit 0' INT TERM
 wait "$server"
