@@ -8,10 +8,12 @@ import grpc
 
 import grpc_service_pb2 as pb
 import health_pb2
-from make_models import TYPES
+from make_models import HALF, TYPES
 from support import DEADLINE_SECONDS, ServedTest, add_input, pair_product, pair_request
 
 Status = health_pb2.HealthCheckResponse
+
+TEXTS = (b"", b"a\0b", "\u00e9\u4e16".encode(), b"\xff\xfe", b"x" * 1000, b"end")
 
 # Six elements of each type as raw bytes, with the type's limits, NaN and infinity among them.
 RAW = {
@@ -27,10 +29,7 @@ RAW = {
     "FP16": struct.pack("<6H", 0x7C00, 0x7E01, 0x8000, 0x0001, 0x3C00, 0xFBFF),
     "FP32": struct.pack("<6I", 0x7F800000, 0x7FC00001, 0x80000000, 1, 0x3F800000, 0xFF7FFFFF),
     "FP64": struct.pack("<6d", float("inf"), float("nan"), -0.0, 5e-324, 1.0, -1e300),
-    "BYTES": b"".join(
-        struct.pack("<I", len(text)) + text
-        for text in (b"", b"a\0b", "\u00e9\u4e16".encode(), b"\xff\xfe", b"x" * 1000, b"end")
-    ),
+    "BYTES": b"".join(struct.pack("<I", len(text)) + text for text in TEXTS),
     "BF16": struct.pack("<6H", 0x7F80, 0x7FC1, 0x8000, 1, 0x3F80, 0xFF7F),
 }
 
@@ -47,6 +46,14 @@ TYPED_FIELDS = {
     "FP32": ("fp32_contents", "6f"),
     "FP64": ("fp64_contents", "6d"),
 }
+
+
+def typed_elements(name):
+    """The field of typed contents and the elements of RAW[name] in it."""
+    if name == "BYTES":
+        return "bytes_contents", TEXTS
+    field, layout = TYPED_FIELDS[name]
+    return field, struct.unpack("<" + layout, RAW[name])
 
 
 def echo_request(outputs=()):
@@ -102,6 +109,7 @@ class ClientTest(ServedTest):
                 ("fixed", "1", "READY"),
                 ("pair", "2", "READY"),
                 ("shift", "1", "READY"),
+                ("typed", "1", "READY"),
             ],
         )
 
@@ -124,24 +132,31 @@ class ClientTest(ServedTest):
             self.assertEqual(list(output.shape), [2, 3])
 
     def test_every_type_typed(self):
-        # FP16 and BF16 have no typed field, and raw contents are all or none: with no elements they
-        # need neither.
-        request = pb.ModelInferRequest(model_name="echo")
+        request = pb.ModelInferRequest(model_name="typed")
         for name in TYPES:
-            add_input(request, "x" + name, name, [2, 3])
-        half = pb.ModelInferRequest()
-        half.CopyFrom(request)
-        for tensor in request.inputs:
-            if tensor.datatype in TYPED_FIELDS:
-                field, layout = TYPED_FIELDS[tensor.datatype]
-                values = struct.unpack("<" + layout, RAW[tensor.datatype])
-                getattr(tensor.contents, field).extend(values)
-        request.inputs[list(TYPES).index("BYTES")].contents.bytes_contents.extend([b"x"] * 6)
-        self.assert_refused(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "FP16 has no typed contents",
-            lambda: self.infer(request),
-        )
+            if name not in HALF:
+                contents = add_input(request, "x" + name, name, [2, 3]).contents
+                field, values = typed_elements(name)
+                getattr(contents, field).extend(values)
+        response = self.infer(request)
+        self.assertEqual(len(response.outputs), len(TYPES) - len(HALF))
+        for output, raw in zip(response.outputs, response.raw_output_contents, strict=True):
+            self.assertEqual(raw, RAW[output.datatype], output.name)
+            self.assertEqual(output.name, "y" + output.datatype)
+            self.assertEqual(list(output.shape), [2, 3])
+
+    def test_half_precision_has_no_typed_contents(self):
+        for half in HALF:
+            request = pb.ModelInferRequest(model_name="echo")
+            for name in TYPES:
+                add_input(request, "x" + name, name, [0, 3])
+            self.assertEqual(len(self.infer(request).outputs), len(TYPES))
+            request.inputs[list(TYPES).index(half)].contents.fp32_contents.append(1.0)
+            self.assert_refused(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{half} has no typed contents",
+                lambda request=request: self.infer(request),
+            )
 
     def test_typed_numbers(self):
         request = pair_request()

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -21,6 +22,7 @@ from support import BINARY, DEADLINE_SECONDS, MODELS, await_serving, pair_produc
 from tandem_process import WAIT_SECONDS, TandemProcess
 
 Status = health_pb2.HealthCheckResponse
+REPEATED_SIGNAL_SECONDS = 2  # within which further signals mean no more than the first
 
 
 def run(*arguments):
@@ -39,6 +41,21 @@ def http_status(server, path, port="http"):
         connection.close()
 
 
+def count_request(turns):
+    request = pb.ModelInferRequest(model_name="count")
+    request.inputs.add(name="turns", datatype="INT64")
+    request.raw_input_contents.append(struct.pack("<q", turns))
+    return request
+
+
+ENDLESS = 2**60  # turns
+RUNNING = 'tandem_requests_running{model="count",version="1"}'
+
+
+def failed(reason):
+    return f'tandem_requests_failed_total{{model="count",version="1",reason="{reason}"}}'
+
+
 class LifecycleTest(unittest.TestCase):
     def start(self, repository="good", *flags):
         server = TandemProcess([BINARY], MODELS / repository, *flags)
@@ -46,6 +63,12 @@ class LifecycleTest(unittest.TestCase):
         channel = grpc.insecure_channel(server.address())
         self.addCleanup(channel.close)
         return server, channel, grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+    def await_metric(self, server, name, value, seconds=10):
+        line = f"\n{name} {value}\n"
+        end = time.monotonic() + seconds
+        while line not in (text := http_status(server, "/metrics", "metrics")[1]):
+            self.assertLess(time.monotonic(), end, f"no {line.strip()!r} in:\n{text}")
 
     def test_health_client_and_http_follow_readiness(self):
         server, channel, _ = self.start()
@@ -138,13 +161,8 @@ class LifecycleTest(unittest.TestCase):
     def test_what_takes_longer_than_the_drain_timeout_is_told_so(self):
         server, channel, stub = self.start("slow", "--drain-timeout", "1")
         await_serving(channel)
-        request = pb.ModelInferRequest(model_name="count")
-        request.inputs.add(name="turns", datatype="INT64")
-        request.raw_input_contents.append(struct.pack("<q", 2**60))
-        call = stub.ModelInfer.future(request, timeout=DEADLINE_SECONDS)
-        running = 'tandem_requests_running{model="count",version="1"} 1'
-        while running not in http_status(server, "/metrics", "metrics")[1]:
-            self.assertFalse(call.done())
+        call = stub.ModelInfer.future(count_request(ENDLESS), timeout=DEADLINE_SECONDS)
+        self.await_metric(server, RUNNING, 1)
         self.assertEqual(server.stop(), 0)
         self.assertEqual(call.code(), grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(
@@ -153,11 +171,30 @@ class LifecycleTest(unittest.TestCase):
             "the drain timeout of 1000 ms",
         )
 
-    def test_a_second_signal_ends_the_daemon_at_once(self):
+    def test_a_signal_long_after_the_first_ends_the_daemon_at_once(self):
         server, _, _ = self.start("good", "--drain-delay", "600")
+        start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         server.await_line("draining")
-        self.assertEqual(server.stop(signal.SIGINT), 128 + signal.SIGINT)
+        while server.process.poll() is None:
+            self.assertLess(time.monotonic() - start, WAIT_SECONDS)
+            server.process.send_signal(signal.SIGINT)
+            try:
+                server.process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                pass
+        self.assertGreater(time.monotonic() - start, REPEATED_SIGNAL_SECONDS)
+        self.assertEqual(server.wait(), 128 + signal.SIGINT)
+
+    def test_signals_at_the_same_time_are_one(self):
+        for gap in (0, 0.001, 0.1):
+            server, channel, _ = self.start("good", "--drain-delay", "0.5")
+            await_serving(channel)
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                server.process.send_signal(number)
+                time.sleep(gap)
+            self.assertEqual(server.wait(), 0)
+            self.assertIn("stopped", server.lines[-1])
 
     def test_sigint_is_as_sigterm(self):
         server, _, _ = self.start()
@@ -195,6 +232,20 @@ class LifecycleTest(unittest.TestCase):
         self.assertTrue(any("broken" in event["message"] for event in events))
         self.assertEqual(events[-1]["message"], "stopped")
 
+    def test_what_libraries_say_is_an_event_of_the_log(self):
+        server, channel, stub = self.start("good", "--log-format=json")
+        await_serving(channel)
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        message = pair_request().SerializeToString().replace(b"pair", b"p\xffir")
+        with self.assertRaises(grpc.RpcError) as caught:
+            infer(message, timeout=DEADLINE_SECONDS)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.INTERNAL)
+        self.assertEqual(server.stop(), 0)
+        events = [json.loads(line) for line in server.lines]
+        said = [event for event in events if "invalid UTF-8" in event["message"]]
+        self.assertEqual([event["level"] for event in said], ["warning"])
+        self.assertIn("protobuf: ", said[0]["message"])
+
     def test_a_log_that_nobody_reads_any_more_stops_nothing(self):
         server, channel, stub = self.start()
         await_serving(channel)
@@ -203,17 +254,53 @@ class LifecycleTest(unittest.TestCase):
         self.assertTrue(server.process.stderr.closed)
 
     def test_an_expired_deadline_and_a_cancelled_call(self):
-        server, channel, stub = self.start()
+        server, channel, stub = self.start("slow")
         await_serving(channel)
-        for _ in range(20):
-            call = stub.ModelInfer.future(pair_request(32), timeout=1e-4)
-            self.assertIn(
-                call.code(), (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.OK)
+        call = stub.ModelInfer.future(count_request(ENDLESS), timeout=0.5)
+        self.assertEqual(call.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.await_metric(server, failed("deadline_exceeded"), 1)
+        self.await_metric(server, RUNNING, 0)
+        call = stub.ModelInfer.future(count_request(ENDLESS), timeout=DEADLINE_SECONDS)
+        self.await_metric(server, RUNNING, 1)
+        call.cancel()
+        self.assertEqual(call.code(), grpc.StatusCode.CANCELLED)
+        self.await_metric(server, failed("cancelled"), 1)
+        self.await_metric(server, RUNNING, 0)
+        response = stub.ModelInfer(count_request(3), timeout=DEADLINE_SECONDS)
+        self.assertEqual(response.raw_output_contents[0], struct.pack("<q", 3))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_connection_that_is_closed_cancels_its_requests(self):
+        server, channel, stub = self.start("slow")
+        await_serving(channel)
+        call = stub.ModelInfer.future(count_request(ENDLESS))
+        self.await_metric(server, RUNNING, 1)
+        channel.close()
+        self.assertEqual(call.code(), grpc.StatusCode.CANCELLED)
+        self.await_metric(server, failed("cancelled"), 1)
+        self.await_metric(server, RUNNING, 0)
+        self.assertEqual(server.stop(), 0)
+
+    def test_long_runs_on_every_thread_leave_the_server_answering(self):
+        server, channel, stub = self.start("slow", "--threads=2")
+        await_serving(channel)
+        calls = []
+        for running in (1, 2):
+            own = grpc.insecure_channel(
+                server.address(), options=[("grpc.use_local_subchannel_pool", 1)]
             )
-            call = stub.ModelInfer.future(pair_request(32), timeout=DEADLINE_SECONDS)
+            self.addCleanup(own.close)
+            own_stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(own)
+            calls.append(own_stub.ModelInfer.future(count_request(ENDLESS)))
+            self.await_metric(server, RUNNING, running)
+        self.assertTrue(stub.ServerLive(pb.ServerLiveRequest(), timeout=1).live)
+        health = run("health", "--addr", server.address(), "--timeout", "1")
+        self.assertEqual(health.returncode, 0, health.stderr)
+        self.assertEqual(http_status(server, "/v2/health/live")[0], 200)
+        for call in calls:
             call.cancel()
-        response = stub.ModelInfer(pair_request(), timeout=DEADLINE_SECONDS)
-        self.assertEqual(response.raw_output_contents[0], pair_product())
+        self.await_metric(server, failed("cancelled"), 2)
+        self.await_metric(server, RUNNING, 0)
         self.assertEqual(server.stop(), 0)
 
     def test_an_empty_repository_serves_nothing_and_is_ready(self):

@@ -6,6 +6,7 @@ good/echo/1    every element type of the protocol: input xTYPE [N,3] comes back 
 good/pair/1, 2 a [N,4] times a constant matrix as `product`, b [N,2] as `copy`; batches
 good/fixed/1   x FP32 [2,3] as y; does not batch
 good/shift/1   x FP32 [N,2] plus `offset` [2], an input whose default is 1 and 2, as y; batches
+good/typed/1   as echo, of the types that have typed contents; batches
 slow/count/1   counts from 0 to `turns` INT64 [] one by one, as `count`; does not batch
 mixed/         pair, and `broken`, which is no ONNX file
 """
@@ -33,6 +34,7 @@ TYPES = {
     "BYTES": TensorProto.STRING,
     "BF16": TensorProto.BFLOAT16,
 }
+HALF = ("FP16", "BF16")  # have no typed contents
 
 
 def write(path, nodes, inputs, outputs, constants=()):
@@ -48,12 +50,12 @@ def write(path, nodes, inputs, outputs, constants=()):
     (path / "model.onnx").write_bytes(model.SerializeToString())
 
 
-def write_echo(path):
+def write_echo(path, types):
     write(
         path,
-        [helper.make_node("Identity", ["x" + name], ["y" + name]) for name in TYPES],
-        [("x" + name, dtype, ["N", 3]) for name, dtype in TYPES.items()],
-        [("y" + name, dtype, ["N", 3]) for name, dtype in TYPES.items()],
+        [helper.make_node("Identity", ["x" + name], ["y" + name]) for name in types],
+        [("x" + name, TYPES[name], ["N", 3]) for name in types],
+        [("y" + name, TYPES[name], ["N", 3]) for name in types],
     )
 
 
@@ -121,7 +123,8 @@ def write_shift(path):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    write_echo(root / "good" / "echo" / "1")
+    write_echo(root / "good" / "echo" / "1", TYPES)
+    write_echo(root / "good" / "typed" / "1", [name for name in TYPES if name not in HALF])
     write_pair(root / "good" / "pair" / "1")
     write_pair(root / "good" / "pair" / "2")
     write_fixed(root / "good" / "fixed" / "1")

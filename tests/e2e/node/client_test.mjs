@@ -63,7 +63,7 @@ test('server and model calls answer', async () => {
   assert.equal(config.input[0].data_type, 'TYPE_FP32');
   assert.deepEqual(config.input[0].dims, ['4']);
   const {models} = await call(stub, 'RepositoryIndex', {ready: true});
-  assert.deepEqual(models.map((model) => model.name), ['echo', 'fixed', 'pair', 'shift']);
+  assert.deepEqual(models.map((model) => model.name), ['echo', 'fixed', 'pair', 'shift', 'typed']);
 });
 
 test('raw and typed contents give the same answer', async () => {
