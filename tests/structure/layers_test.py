@@ -22,6 +22,11 @@ LEAVES = {"server/config", "server/metrics"}
 MODELS = PUBLIC | LEAVES
 BATCHING = MODELS | {"server/models"}
 TRANSPORT = BATCHING | {"server/batching", "proto"}
+# Benchmarks are users of the engine. They make a model's inputs as `tandem bench` does, so that both
+# measure the same thing.
+LOADTEST = {"proto", "engine/engine.h", "loadtest", "cli/model_inputs.h"}
+# Those of one family of kernels measure what no public header shows (docs/adr/0018).
+KERNEL_BENCHMARK = re.compile(r"loadtest/bench_(?!(engines|parallel)\.)\w+\.cc$")
 ALLOWED = {
     "engine/base": set(),
     "engine/tensor": BASE,
@@ -44,6 +49,8 @@ ALLOWED = {
     "server/models": MODELS,
     "server/batching": BATCHING,
     "server/transport": TRANSPORT,
+    "loadtest": LOADTEST,
+    "kernel benchmarks": LOADTEST | {"engine/base", "engine/kernels"},
 }
 # What stands beside server/main.cc belongs to the daemon itself.
 DAEMON = [f"server/{name}" for name in
@@ -61,7 +68,8 @@ SINGLE_INCLUDERS = {
     r"hwy/": {"engine/kernels"},
     r"xxhash\.h$": {"engine/base/hash.cc"},
     r"boost/": {"server/transport"},
-    r"CLI/": {"server/config", "cli"},
+    r"CLI/": {"server/config", "cli", "loadtest"},
+    r"benchmark/|onnxruntime": {"loadtest"},
     r"spdlog/": {"server"},
 }
 
@@ -86,6 +94,8 @@ def layer_of(path):
     """The key of ALLOWED that `path` stands under, or None."""
     if path in ALLOWED:
         return path
+    if KERNEL_BENCHMARK.match(path):
+        return "kernel benchmarks"
     return next((key for key in ALLOWED if path.startswith(key + "/")), None)
 
 
@@ -111,7 +121,7 @@ def faults_of(path, text):
 
 
 def sources(root):
-    for folder in ("engine", "cli", "server"):
+    for folder in ("engine", "cli", "server", "loadtest"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".h", ".cc"):
                 yield path.relative_to(root).as_posix(), path.read_text()
@@ -158,6 +168,18 @@ class CheckerTest(unittest.TestCase):
         self.assert_fault("cli/a.cc", '#include "server/models/repository.h"')
         self.assert_fault("server/models/a.cc", '#include "cli/cli.h"')
         self.assert_clean("server/main.cc", '#include "cli/cli.h"')
+
+    def test_only_benchmarks_of_kernels_see_kernels(self):
+        kernel = '#include "engine/kernels/conv/conv.h"'
+        for path in ("loadtest/bench_conv.cc", "loadtest/bench_gemm.cc", "loadtest/bench_lstm.cc"):
+            self.assert_clean(path, kernel)
+            self.assert_fault(path, '#include "engine/plan/plan.h"')
+        for path in ("loadtest/bench_engines.cc", "loadtest/bench_parallel.cc", "loadtest/measure.h"):
+            self.assert_fault(path, kernel)
+            self.assert_clean(path, '#include "engine/engine.h"\n#include "cli/model_inputs.h"')
+        self.assert_fault("loadtest/measure.cc", '#include "cli/json.h"')
+        self.assert_fault("cli/a.cc", '#include "loadtest/measure.h"')
+        self.assert_fault("engine/kernels/a.cc", "#include <benchmark/benchmark.h>")
 
     def test_leaves_include_no_other_server_folder(self):
         self.assert_fault("server/metrics/a.cc", '#include "server/config/config.h"')
