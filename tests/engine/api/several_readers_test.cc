@@ -108,7 +108,8 @@ class InPlaceBuilder {
  private:
   // Adds the source of reader `reader` and returns its name.
   std::string AddSource(Source source, const std::string& n, const std::string& reader) {
-    const std::string x = "x" + n, suffix = n + "_" + reader;
+    std::string x = "x" + n;
+    const std::string suffix = n + "_" + reader;
     switch (source) {
       case Source::kInput:
         return x;
