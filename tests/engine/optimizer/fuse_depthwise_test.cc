@@ -24,11 +24,11 @@ struct Pair {
   graph::Attributes second = {};
   int64_t kernel = 1;  // of the second
   bool bias = true;
-  std::string given = "";  // "v" or "b": an input where the others are constants
+  std::string given;  // "v" or "b": an input where the others are constants
 };
 
 Tensor Weights(const Shape& shape, uint32_t seed, DType dtype) {
-  const Tensor floats = RandomFloats(shape, seed);
+  Tensor floats = RandomFloats(shape, seed);
   if (dtype == DType::kFloat) return floats;
   std::vector<double> doubles;
   for (int64_t i = 0; i < floats.elements(); ++i) doubles.push_back(floats.data<float>()[i]);
