@@ -107,15 +107,13 @@ int Run(const Arguments& arguments) {
 }  // namespace
 }  // namespace tandem::loadtest
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("Tandem beside ONNX Runtime");
   tandem::loadtest::Arguments arguments;
   tandem::loadtest::AddOptions(app, arguments);
   CLI11_PARSE(app, argc, argv);
-  try {
-    return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_engines: {}\n", e.what());
-    return 1;
-  }
+  return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "bench_engines: %s\n", e.what());
+  return 1;
 }

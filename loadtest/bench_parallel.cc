@@ -77,15 +77,13 @@ int Run(const Arguments& arguments) {
 }  // namespace
 }  // namespace tandem::loadtest
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app("What threads and forks bring to models");
   tandem::loadtest::Arguments arguments;
   tandem::loadtest::AddOptions(app, arguments);
   CLI11_PARSE(app, argc, argv);
-  try {
-    return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "bench_parallel: {}\n", e.what());
-    return 1;
-  }
+  return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "bench_parallel: %s\n", e.what());
+  return 1;
 }

@@ -57,7 +57,7 @@ std::optional<std::string> PortsDecline(const graph::Graph& graph,
 std::optional<graph::Dim> ItemsOf(const graph::Graph& graph,
                                   const std::vector<graph::ValueId>& inputs) {
   for (const graph::ValueId id : inputs) {
-    const std::optional<graph::Dim> first = FirstDim(graph.value(id));
+    std::optional<graph::Dim> first = FirstDim(graph.value(id));
     if (first && first->is_symbol() && first->coefficient() == 1) return first;
   }
   return std::nullopt;
