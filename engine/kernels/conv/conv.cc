@@ -237,12 +237,12 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
   const float* pointers[kPointers];
   Pixel pixel(run.geometry, unit.first_row);
   for (int64_t row = unit.first_row; row < unit.last_row; ++row) {
-    PointAtTaps(run, pixel, unit.x + span.channel, span, pointers + row - unit.first_row);
+    PointAtTaps(run, pixel, unit.x + span.channel, span, pointers + (row - unit.first_row));
     pixel.Next(run.geometry.axes);
   }
   for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
-    tile.rows = pointers + row - unit.first_row;
+    tile.rows = pointers + (row - unit.first_row);
     tile.row_step = run.block_rows;
     tile.taps = span.last - span.first;
     tile.depth = span.channels;
