@@ -105,6 +105,7 @@ StatusOr<std::string> Execute(const BenchConfig& config) {
   ASSIGN_OR_RETURN(const Measurement measured, Measure(*model, inputs, config));
   std::string text = fmt::format("model       {}\n", config.model.path);
   text += fmt::format("threads     {} ({})\n", engine.threads(), IsaName(engine.isa()));
+  text += fmt::format("precision   {}\n", PrecisionName(config.model.engine.precision));
   text += fmt::format("inputs      {}\n", InputsText(inputs));
   text += fmt::format("loading     {:.1f} ms\n", Milliseconds(loading));
   text += fmt::format("runs        {} after {} to warm up\n", config.iterations, config.warmup);

@@ -32,6 +32,7 @@ struct ModelApp {
     config.engine.threads = compute.threads;
     config.engine.disabled_passes = disabled_passes;
     ASSIGN_OR_RETURN(config.engine.isa, server::ResolveCpu(compute));
+    ASSIGN_OR_RETURN(config.engine.precision, server::ResolvePrecision(compute));
     return config;
   }
 };

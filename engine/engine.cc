@@ -99,7 +99,8 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
  public:
   explicit Impl(EngineOptions options)
       : options_(std::move(options)),
-        isa_(options_.prepack ? options_.isa.value_or(DetectIsa()) : Isa::kReference),
+        isa_(options_.prepack ? std::min(options_.isa.value_or(Isa::kAmx), DetectIsa())
+                              : Isa::kReference),
         parallel_(MakeParallel(options_.threads > 0 ? options_.threads : AvailableCpus())) {}
 
   static StatusOr<Resolved> Resolve(StatusOr<onnx_import::ImportedModel> imported) {
@@ -131,13 +132,14 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
   // `defaults` have been taken from the inputs of the graph.
   StatusOr<std::unique_ptr<const plan::Plan>> PlanOf(Resolved resolved,
                                                      const graph::Defaults& defaults,
-                                                     const std::function<bool()>& stopped) {
+                                                     const LoadOptions& load) {
     graph::Graph& graph = resolved.model.graph;
-    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, defaults, stopped));
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, defaults, load.stopped));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
+    plan_options.precision = load.precision.value_or(options_.precision);
     plan_options.defaults = defaults;
-    plan_options.stopped = stopped;
+    plan_options.stopped = load.stopped;
     plan_options.fork_gate = ForkGateOf(options_, *parallel_);
     ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
                      plan::BuildPlan(graph, plan_options, constants_, packs_));
@@ -148,14 +150,13 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
 
   // The plan for requests that replace defaults, where the model has some. Outputs are described as
   // such requests leave them: their extents may depend on what replaces a default.
-  StatusOr<OpenPlan> OpenPlanOf(onnx_import::ImportedModel model,
-                                const std::function<bool()>& stopped) {
+  StatusOr<OpenPlan> OpenPlanOf(onnx_import::ImportedModel model, const LoadOptions& load) {
     const graph::Defaults defaults = graph::TakeDefaults(model.graph);
     if (defaults.empty()) return OpenPlan{};
     ASSIGN_OR_RETURN(Resolved resolved, Resolve(std::move(model)));
     OpenPlan open;
     open.outputs = DescribePorts(resolved.model.graph, "").outputs;
-    ASSIGN_OR_RETURN(open.plan, PlanOf(std::move(resolved), defaults, stopped));
+    ASSIGN_OR_RETURN(open.plan, PlanOf(std::move(resolved), defaults, load));
     return open;
   }
 
@@ -170,9 +171,9 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     // Ports are described as the file has them, before passes replace values.
     ModelInfo info = DescribePorts(resolved.model.graph, resolved.model.producer);
     CompiledPlans plans;
-    ASSIGN_OR_RETURN(plans.fixed, PlanOf(std::move(resolved), {}, load.stopped));
+    ASSIGN_OR_RETURN(plans.fixed, PlanOf(std::move(resolved), {}, load));
     if (open) {
-      StatusOr<OpenPlan> second = OpenPlanOf(*std::move(open), load.stopped);
+      StatusOr<OpenPlan> second = OpenPlanOf(*std::move(open), load);
       if (!second.ok()) return Annotate(second.status(), "for requests that replace defaults");
       if (second->plan != nullptr) info.outputs = std::move(second->outputs);
       plans.open = std::move(second->plan);

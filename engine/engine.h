@@ -21,6 +21,7 @@
 
 #include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
+#include "engine/base/precision.h"
 #include "engine/base/status.h"
 #include "engine/graph/dim.h"
 #include "engine/report.h"
@@ -31,8 +32,10 @@ namespace tandem {
 struct EngineOptions {
   // Threads that compute, for all models together; 0 means AvailableCpus().
   int threads = 0;
-  // Highest instruction-set level to use; nothing means DetectIsa().
+  // Highest instruction-set level to use, of those the machine has; nothing: all.
   std::optional<Isa> isa;
+  // Of products of float32 in models that do not ask for another.
+  Precision precision = Precision::kF32;
   // false: reference kernels on native weights, nothing packed.
   bool prepack = true;
   // Independent branches of a plan run in parallel.
@@ -72,6 +75,8 @@ struct LoadOptions {
   // The second plan is built with the first and shares its packs and constants. The load fails
   // where an operator needs such an input at load.
   InputDefaults input_defaults = InputDefaults::kFixed;
+  // Of products of float32; nothing: as EngineOptions has it.
+  std::optional<Precision> precision;
 };
 
 // An input or output of a model.

@@ -2,7 +2,7 @@
 // that what the machine does meanwhile hits both. Prints medians and their ratio, and how far the
 // answers are apart.
 //
-//   bench_engines [--threads 1] [--batch 1] [--iterations 30] MODEL...
+//   bench_engines [--threads 1] [--cpu amx] [--precision f32] [--batch 1] [--iterations 30] MODEL...
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
@@ -71,6 +71,19 @@ double Difference(std::span<const float> ours, std::span<const float> theirs) {
   return scale > 0 ? difference / scale : difference;
 }
 
+// What only Tandem is told.
+struct Level {
+  std::string cpu = "amx";
+  std::string precision = "f32";
+
+  StatusOr<EngineOptions> Options() const {
+    EngineOptions options;
+    ASSIGN_OR_RETURN(options.isa, ParseIsa(cpu));
+    ASSIGN_OR_RETURN(options.precision, ParsePrecision(precision));
+    return options;
+  }
+};
+
 Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
                const Arguments& arguments) {
   ASSIGN_OR_RETURN(const auto model, cli::Load(engine, path));
@@ -94,8 +107,9 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
 }
 
 // The number of models that could not be compared.
-int Run(const Arguments& arguments) {
-  const Engine engine(EngineOptions{.threads = arguments.threads});
+int Run(const Arguments& arguments, EngineOptions options) {
+  options.threads = arguments.threads;
+  const Engine engine(options);
   Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "bench_engines");
   fmt::print("{} threads, batch {}, medians of {} runs in ms; ratio below 1: Tandem is faster\n",
              arguments.threads, arguments.batch, arguments.iterations);
@@ -111,8 +125,16 @@ int main(int argc, char** argv) try {
   CLI::App app("Tandem beside ONNX Runtime");
   tandem::loadtest::Arguments arguments;
   tandem::loadtest::AddOptions(app, arguments);
+  tandem::loadtest::Level level;
+  app.add_option("--cpu", level.cpu, "Tandem's highest instruction set")->capture_default_str();
+  app.add_option("--precision", level.precision, "Tandem's precision")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  return tandem::loadtest::Run(arguments) == 0 ? 0 : 1;
+  const auto options = level.Options();
+  if (!options.ok()) {
+    fmt::print(stderr, "bench_engines: {}\n", tandem::Message(options.status()));
+    return 1;
+  }
+  return tandem::loadtest::Run(arguments, *options) == 0 ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "bench_engines: %s\n", e.what());
   return 1;

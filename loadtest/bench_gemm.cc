@@ -1,6 +1,7 @@
 // Single-thread speed of the matrix product, in units of 10^9 floating-point operations a second
 // (a multiply-add counts as two), beside the peak of the core: multiply-adds on registers.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <vector>
@@ -51,35 +52,62 @@ void BM_Gemm(benchmark::State& state) {
   const int64_t m = state.range(0);
   const int64_t n = state.range(1);
   const int64_t k = state.range(2);
-  const auto isa = static_cast<Isa>(state.range(3));
-  if (isa > DetectIsa()) return state.SkipWithError("not on this machine");
+  const Arithmetic by(static_cast<Isa>(state.range(3)), static_cast<Precision>(state.range(4)));
+  if (by.isa > DetectIsa()) return state.SkipWithError("not on this machine");
   Data a(m * k);
   Data b(k * n);
   Data bias(n);
   Data c(m * n);
-  Data packed(PackedFloats(isa, k, n));
+  Data packed(PackedFloats(by, k, n));
   const SequentialParallel parallel;
-  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  PackB(by, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   const Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn, 0, 0},
                              {EpilogueOp::kRelu, OperandKind::kNone, 0, 0}};
   const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
   const GemmProblem problem{m, n, k, a.get(), k, c.get(), n, &epilogue, operands};
-  while (state.KeepRunning()) Gemm(isa, problem, packed.get(), parallel);
+  while (state.KeepRunning()) Gemm(by, problem, packed.get(), parallel);
   Report(state, 2.0 * static_cast<double>(m * n * k));
-  state.SetLabel(std::string(IsaName(isa)));
+  state.SetLabel(fmt::format("{} {}", IsaName(by.isa), PackFormat(by, k, n)));
 }
-BENCHMARK(BM_Gemm)
-    ->ArgNames({"m", "n", "k", "isa"})
-    ->ArgsProduct(
-        {{512}, {512}, {512}, {static_cast<int>(Isa::kAvx2), static_cast<int>(Isa::kAvx512)}})
-    ->Args({1024, 1024, 1024, static_cast<int>(Isa::kAvx512)})
-    ->Args({1024, 1024, 1008, static_cast<int>(Isa::kAvx512)})
-    ->Args({3136, 64, 64, static_cast<int>(Isa::kAvx512)})
-    ->Args({3136, 64, 576, static_cast<int>(Isa::kAvx512)})
-    ->Args({49, 512, 4608, static_cast<int>(Isa::kAvx512)})
-    ->Args({128, 768, 3072, static_cast<int>(Isa::kAvx512)})
-    ->Args({1, 1024, 1024, static_cast<int>(Isa::kAvx512)})
-    ->Args({2, 1024, 1024, static_cast<int>(Isa::kAvx512)});
+
+// Extents of products times the kernels that compute them.
+void ProductArguments(benchmark::internal::Benchmark* bench) {
+  const std::vector<std::vector<int64_t>> shapes = {{512, 512, 512},
+                                                    {1024, 1024, 1024},
+                                                    {1024, 1024, 1008},
+                                                    {3136, 64, 64},
+                                                    {3136, 256, 64},
+                                                    {3136, 64, 576},
+                                                    {784, 512, 128},
+                                                    {196, 256, 2304},
+                                                    {196, 1024, 256},
+                                                    {49, 512, 4608},
+                                                    {49, 2048, 512},
+                                                    {128, 768, 3072},
+                                                    {1, 1024, 1024},
+                                                    {2, 1024, 1024},
+                                                    // Where sums of bfloat16 products begin to pay.
+                                                    {196, 16, 64},
+                                                    {196, 32, 32},
+                                                    {196, 64, 16},
+                                                    {196, 64, 32},
+                                                    {196, 16, 256}};
+  const Arithmetic kernels[] = {{Isa::kAvx2},
+                                {Isa::kAvx512},
+                                {Isa::kAmx, Precision::kF32},
+                                {Isa::kAmx, Precision::kF32Strict},
+                                {Isa::kAmx, Precision::kBf16}};
+  bench->ArgNames({"m", "n", "k", "isa", "precision"});
+  for (std::vector<int64_t> arguments : shapes) {
+    arguments.resize(5);
+    for (const Arithmetic& by : kernels) {
+      arguments[3] = static_cast<int64_t>(by.isa);
+      arguments[4] = static_cast<int64_t>(by.precision);
+      bench->Args(arguments);
+    }
+  }
+}
+BENCHMARK(BM_Gemm)->Apply(ProductArguments);
 
 // The mean of the rows of a product, made as they come (fused) or afterwards.
 void BM_RowMean(benchmark::State& state) {

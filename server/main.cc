@@ -57,8 +57,10 @@ class Daemon {
       : config_(config),
         signals_(signals),
         metrics_({.version = TANDEM_VERSION, .triton_metrics = config.triton_metrics}),
-        engine_(
-            {.threads = config.threads, .isa = config.isa, .max_run_bytes = RequestMemory(config)}),
+        engine_({.threads = config.threads,
+                 .isa = config.isa,
+                 .precision = config.precision,
+                 .max_run_bytes = RequestMemory(config)}),
         repository_({.root = config.model_repository,
                      .default_max_batch_size = config.default_max_batch_size},
                     engine_, metrics_),

@@ -1,7 +1,10 @@
 #include "engine/base/cpu.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +68,28 @@ int PhysicalCores(const std::string& root, const cpu_set_t& mask) {
   return static_cast<int>(cores.size());
 }
 
+// AMX with tiles of int8 and bfloat16, and the vectors of bfloat16 that prepare them.
+bool HasAmx() {
+  constexpr unsigned kAmxBf16 = 1u << 22;
+  constexpr unsigned kAmxTile = 1u << 24;
+  constexpr unsigned kAmxInt8 = 1u << 25;
+  constexpr unsigned kAvx512Bf16 = 1u << 5;
+  constexpr unsigned kAll = kAmxBf16 | kAmxTile | kAmxInt8;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAll) != kAll) return false;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
+}
+
+// Tiles are state that the kernel saves for a process only once it has asked.
+bool KernelGrantsTiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 
 std::string_view IsaName(Isa isa) { return kIsas[static_cast<size_t>(isa)].name; }
@@ -86,7 +111,8 @@ Isa DetectIsa() {
     return Isa::kAvx2;
   }
   if (!__builtin_cpu_supports("avx512vnni")) return Isa::kAvx512;
-  return Isa::kVnni;
+  static const bool amx = HasAmx() && KernelGrantsTiles();
+  return amx ? Isa::kAmx : Isa::kVnni;
 }
 
 int AvailableCpus(std::string_view root_view) {

@@ -18,7 +18,8 @@ std::string_view IsaName(Isa isa);
 // The inverse of IsaName; InvalidArgument names the text and the names that exist.
 StatusOr<Isa> ParseIsa(std::string_view name);
 
-// The highest level this machine executes.
+// The highest level this machine executes. Where it has AMX, the first call asks the kernel for
+// leave to use it, which all threads of the process then have.
 Isa DetectIsa();
 
 // CPUs this process may keep busy: the least of the affinity mask, the cgroups' quotas (v1 or v2,

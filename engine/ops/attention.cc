@@ -73,16 +73,18 @@ class AttentionStep final : public Step {
  public:
   AttentionStep(const AttentionOptions& options, const BindContext& context)
       : options_(options),
-        isa_(context.isa()),
+        arithmetic_(context.arithmetic()),
         has_past_(context.has_input(kPastKey)),
         copies_key_(has_past_ && !context.has_output(kPresentKey)),
         copies_value_(has_past_ && !context.has_output(kPresentValue)) {}
 
-  std::string kernel() const override { return fmt::format("attention.f32 {}", IsaName(isa_)); }
+  std::string kernel() const override {
+    return fmt::format("attention.f32 {}", IsaName(arithmetic_.isa));
+  }
 
   size_t ScratchBytes(const StepShapes& shapes) const override {
     const AttentionShape shape = ShapeOf(shapes.inputs);
-    const int64_t floats = kernels::AttentionScratchFloats(isa_, shape, shapes.threads) +
+    const int64_t floats = kernels::AttentionScratchFloats(arithmetic_, shape, shapes.threads) +
                            KeyFloats(shape) + ValueFloats(shape);
     return static_cast<size_t>(floats) * sizeof(float);
   }
@@ -111,7 +113,7 @@ class AttentionStep final : public Step {
     if (context.output(kScores).dtype() != DType::kUndefined) {
       problem.scores = context.output(kScores).mutable_data<float>();
     }
-    kernels::Attention(isa_, problem, scratch, context.parallel());
+    kernels::Attention(arithmetic_, problem, scratch, context.parallel());
     return absl::OkStatus();
   }
 
@@ -178,7 +180,7 @@ class AttentionStep final : public Step {
   }
 
   const AttentionOptions options_;
-  const Isa isa_;
+  const Arithmetic arithmetic_;
   const bool has_past_;
   const bool copies_key_;
   const bool copies_value_;

@@ -23,34 +23,47 @@ class DirectForm final : public ConvForm {
     return ConvGeometryOf(attributes_, x, w);
   }
 
-  Format FormatOf(Isa isa, const Shape& w) const override {
+  Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
     const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, w);
-    if (kernels::HasShortGroups(isa, geometry)) {
-      return {"conv.grouped.f32", fmt::format("{} group={}", IsaName(isa), attributes_.group),
-              kernels::PackedShortGroupFloats(isa, geometry)};
+    if (kernels::HasShortGroups(arithmetic.isa, geometry)) {
+      return {"conv.grouped.f32",
+              fmt::format("{} group={}", IsaName(arithmetic.isa), attributes_.group),
+              kernels::PackedShortGroupFloats(arithmetic.isa, geometry)};
     }
     return {"conv.igemm.f32",
-            fmt::format("panel={} group={} taps,channels", kernels::PanelColumns(isa),
+            fmt::format("{} group={} taps,channels",
+                        kernels::PackFormat(arithmetic, geometry.taps() * geometry.in_per_group(),
+                                            geometry.out_per_group()),
                         attributes_.group),
-            kernels::PackedConvFloats(isa, geometry)};
+            kernels::PackedConvFloats(arithmetic, geometry)};
   }
 
-  void Pack(Isa isa, const TensorView& weights, float* packed) const override {
+  void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
     const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, weights.shape());
     const kernels::ConvWeights native = kernels::NativeWeights(geometry, weights.data<float>());
-    if (kernels::HasShortGroups(isa, geometry)) {
-      kernels::PackShortGroups(isa, geometry, native, packed);
+    if (kernels::HasShortGroups(arithmetic.isa, geometry)) {
+      kernels::PackShortGroups(arithmetic.isa, geometry, native, packed);
     } else {
-      kernels::PackConvWeights(isa, geometry, native, packed);
+      kernels::PackConvWeights(arithmetic, geometry, native, packed);
     }
+  }
+
+  int64_t ScratchFloats(Arithmetic arithmetic, const kernels::ConvGeometry& geometry,
+                        int /*threads*/) const override {
+    if (arithmetic.isa == Isa::kReference) return 0;
+    if (kernels::HasShortGroups(arithmetic.isa, geometry)) return 0;
+    return kernels::ConvScratchFloats(arithmetic, geometry);
   }
 
   void Run(const Work& work) const override {
     const Parallel& parallel = work.context.parallel();
-    if (kernels::HasShortGroups(work.isa, work.geometry)) {
-      kernels::ConvShortGroups(work.isa, work.geometry, work.weights, work.data, parallel);
+    if (kernels::HasShortGroups(work.arithmetic.isa, work.geometry)) {
+      kernels::ConvShortGroups(work.arithmetic.isa, work.geometry, work.weights, work.data,
+                               parallel);
     } else {
-      kernels::Conv(work.isa, work.geometry, work.weights, work.data, parallel);
+      kernels::ConvData data = work.data;
+      data.scratch = work.scratch;
+      kernels::Conv(work.arithmetic, work.geometry, work.weights, data, parallel);
     }
   }
 

@@ -36,9 +36,10 @@ class ConvStep final : public Step {
 
   std::string kernel() const override {
     if (dtype_ == DType::kDouble) return "conv.f64 reference";
-    if (isa_ == Isa::kReference) return "conv.f32 reference";
-    if (pack_ == nullptr) return fmt::format("conv.f32 {} packing at run time", IsaName(isa_));
-    return fmt::format("{} {}", pack_->key, IsaName(isa_));
+    if (arithmetic_.isa == Isa::kReference) return "conv.f32 reference";
+    if (pack_ == nullptr)
+      return fmt::format("conv.f32 {} packing at run time", IsaName(arithmetic_.isa));
+    return fmt::format("{} {}", pack_->key, IsaName(arithmetic_.isa));
   }
 
   size_t ScratchBytes(const StepShapes& shapes) const override {
@@ -76,7 +77,7 @@ class ConvStep final : public Step {
   size_t element_size() const { return DTypeBits(dtype_) / 8; }
 
   std::shared_ptr<const ConvForm> form_;
-  Isa isa_ = Isa::kReference;
+  Arithmetic arithmetic_;
   DType dtype_ = DType::kFloat;
   bool has_bias_ = false;
   bool convert_x_ = false;
@@ -91,7 +92,7 @@ StatusOr<std::unique_ptr<Step>> ConvStep::Make(std::shared_ptr<const ConvForm> f
                                                BindContext& context) {
   auto step = std::make_unique<ConvStep>();
   step->form_ = std::move(form);
-  step->isa_ = context.isa();
+  step->arithmetic_ = context.arithmetic();
   step->dtype_ = context.input(kConvX).dtype;
   if (step->dtype_ != DType::kFloat && step->dtype_ != DType::kDouble) {
     return Unimplemented("{} has no kernel for {}; float and double are supported",
@@ -106,11 +107,12 @@ StatusOr<std::unique_ptr<Step>> ConvStep::Make(std::shared_ptr<const ConvForm> f
     step->convert_operand_.push_back(stage.port >= 0 &&
                                      context.input_layout(stage.port) == tandem::Layout::kNative);
   }
-  const bool packs = step->isa_ != Isa::kReference && step->dtype_ == DType::kFloat;
+  const bool packs = step->arithmetic_.isa != Isa::kReference && step->dtype_ == DType::kFloat;
   if (const graph::ConstantRef weights = context.constant(kConvW); packs && weights != nullptr) {
     step->weight_shape_ = weights->shape();
-    ASSIGN_OR_RETURN(step->pack_, context.MakePack(kConvW, PackSpecOf(step->form_, step->isa_,
-                                                                      *step->weight_shape_)));
+    ASSIGN_OR_RETURN(
+        step->pack_,
+        context.MakePack(kConvW, PackSpecOf(step->form_, step->arithmetic_, *step->weight_shape_)));
   }
   return step;
 }
@@ -126,10 +128,10 @@ ConvStep::Parts ConvStep::Layout(const Sizes& sizes, std::byte* base) const {
     parts.operands.push_back(convert ? plan.TakeFloats(out) : nullptr);
   }
   parts.zeros = plan.TakeFloats(geometry.in_per_group());
-  if (pack_ == nullptr && isa_ != Isa::kReference && dtype_ == DType::kFloat) {
-    parts.packed = plan.TakeFloats(form_->FormatOf(isa_, sizes.w).floats);
+  if (pack_ == nullptr && arithmetic_.isa != Isa::kReference && dtype_ == DType::kFloat) {
+    parts.packed = plan.TakeFloats(form_->FormatOf(arithmetic_, sizes.w).floats);
   }
-  parts.form = plan.TakeFloats(form_->ScratchFloats(isa_, geometry, sizes.threads));
+  parts.form = plan.TakeFloats(form_->ScratchFloats(arithmetic_, geometry, sizes.threads));
   parts.bytes = plan.bytes();
   return parts;
 }
@@ -182,8 +184,8 @@ void ConvStep::RunDouble(StepContext& context, const kernels::ConvGeometry& geom
 
 void ConvStep::RunFloat(StepContext& context, const kernels::ConvGeometry& geometry,
                         const kernels::ConvData& data, const Parts& parts) const {
-  ConvForm::Work work{isa_, geometry, parts.packed, data, parts.form, context};
-  if (isa_ == Isa::kReference) {
+  ConvForm::Work work{arithmetic_, geometry, parts.packed, data, parts.form, context};
+  if (arithmetic_.isa == Isa::kReference) {
     work.weights = context.input(kConvW).data<float>();
     form_->RunReference(work);
     return;
@@ -191,7 +193,7 @@ void ConvStep::RunFloat(StepContext& context, const kernels::ConvGeometry& geome
   if (pack_ != nullptr) {
     work.weights = reinterpret_cast<const float*>(pack_->buffer.data());
   } else {
-    form_->Pack(isa_, context.input(kConvW), parts.packed);
+    form_->Pack(arithmetic_, context.input(kConvW), parts.packed);
   }
   form_->Run(work);
 }
@@ -235,14 +237,15 @@ Status ConvStep::Run(StepContext& context) const {
 
 }  // namespace
 
-PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Isa isa, const Shape& w) {
-  ConvForm::Format format = form->FormatOf(isa, w);
+PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Arithmetic arithmetic, const Shape& w) {
+  ConvForm::Format format = form->FormatOf(arithmetic, w);
   PackSpec spec;
   spec.kernel = std::move(format.kernel);
   spec.parameters = std::move(format.parameters);
   spec.bytes = static_cast<size_t>(format.floats) * sizeof(float);
-  spec.fill = [form = std::move(form), isa](const TensorView& native, std::span<std::byte> packed) {
-    form->Pack(isa, native, reinterpret_cast<float*>(packed.data()));
+  spec.fill = [form = std::move(form), arithmetic](const TensorView& native,
+                                                   std::span<std::byte> packed) {
+    form->Pack(arithmetic, native, reinterpret_cast<float*>(packed.data()));
   };
   return spec;
 }

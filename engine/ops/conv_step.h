@@ -30,19 +30,19 @@ class ConvForm {
     std::string parameters;
     int64_t floats = 0;
   };
-  virtual Format FormatOf(Isa isa, const Shape& w) const = 0;
-  virtual void Pack(Isa isa, const TensorView& weights, float* packed) const = 0;
+  virtual Format FormatOf(Arithmetic arithmetic, const Shape& w) const = 0;
+  virtual void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const = 0;
 
   // One run on channels-last activations.
   struct Work {
-    Isa isa = Isa::kReference;
+    Arithmetic arithmetic;
     const kernels::ConvGeometry& geometry;
     const float* weights = nullptr;  // packed; for the reference as they come
     const kernels::ConvData& data;
     float* scratch = nullptr;  // ScratchFloats of them
     StepContext& context;
   };
-  virtual int64_t ScratchFloats(Isa, const kernels::ConvGeometry&, int /*threads*/) const {
+  virtual int64_t ScratchFloats(Arithmetic, const kernels::ConvGeometry&, int /*threads*/) const {
     return 0;
   }
   virtual void Run(const Work& work) const = 0;
@@ -57,7 +57,7 @@ StatusOr<std::unique_ptr<Step>> BindConv(std::shared_ptr<const ConvForm> form,
                                          BindContext& context);
 
 // What packs weights of the shape `w` in the form's format.
-PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Isa isa, const Shape& w);
+PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Arithmetic arithmetic, const Shape& w);
 
 // float32 weights are packed.
 inline ConstantUse UseOfConvConstant(int port, DType dtype) {

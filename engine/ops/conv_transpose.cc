@@ -134,25 +134,25 @@ class TransposedForm final : public ConvForm {
     return geometry;
   }
 
-  Format FormatOf(Isa isa, const Shape& w) const override {
+  Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
     const kernels::ConvGeometry geometry = WeightGeometry(attributes_, w);
-    std::string parameters = fmt::format("{} panel={} group={}", IsaName(isa),
-                                         kernels::PanelColumns(isa), geometry.group);
+    std::string parameters = fmt::format("{} {} group={}", IsaName(arithmetic.isa),
+                                         PrecisionName(arithmetic.precision), geometry.group);
     for (const kernels::WindowAxis& axis : geometry.axes) {
       parameters += fmt::format(" {}/{}", axis.stride, axis.dilation);
     }
-    if (kernels::HasDisjointFilters(isa, geometry)) parameters += " side by side";
+    if (kernels::HasDisjointFilters(arithmetic, geometry)) parameters += " side by side";
     return {"conv_transpose.f32", std::move(parameters),
-            kernels::PackedConvTransposeFloats(isa, geometry)};
+            kernels::PackedConvTransposeFloats(arithmetic, geometry)};
   }
 
-  void Pack(Isa isa, const TensorView& weights, float* packed) const override {
-    kernels::PackConvTransposeWeights(isa, WeightGeometry(attributes_, weights.shape()),
+  void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
+    kernels::PackConvTransposeWeights(arithmetic, WeightGeometry(attributes_, weights.shape()),
                                       weights.data<float>(), packed);
   }
 
   void Run(const Work& work) const override {
-    kernels::ConvTranspose(work.isa, work.geometry, work.weights, work.data,
+    kernels::ConvTranspose(work.arithmetic, work.geometry, work.weights, work.data,
                            work.context.parallel());
   }
 

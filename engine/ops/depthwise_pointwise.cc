@@ -23,20 +23,24 @@ class PairForm final : public ConvForm {
     return geometry;
   }
 
-  Format FormatOf(Isa isa, const Shape& w) const override {
-    return pair_.pointwise->FormatOf(isa, w);
+  Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
+    return pair_.pointwise->FormatOf(arithmetic, w);
   }
-  void Pack(Isa isa, const TensorView& weights, float* packed) const override {
-    pair_.pointwise->Pack(isa, weights, packed);
+  void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
+    pair_.pointwise->Pack(arithmetic, weights, packed);
   }
 
-  int64_t ScratchFloats(Isa isa, const kernels::ConvGeometry& geometry,
+  int64_t ScratchFloats(Arithmetic arithmetic, const kernels::ConvGeometry& geometry,
                         int threads) const override {
     const kernels::ConvGeometry depthwise = DepthwiseOf(geometry);
-    const int64_t between = HasStrips(isa, depthwise)
-                                ? kernels::DepthwisePointwiseScratchFloats(isa, depthwise, threads)
-                                : depthwise.batch * depthwise.out_pixels() * depthwise.out_channels;
-    return PackedFloats(isa) + between;
+    kernels::DepthwisePointwise shapes;
+    shapes.depthwise = depthwise;
+    shapes.product.n = geometry.out_channels;
+    const int64_t between =
+        HasStrips(arithmetic, depthwise)
+            ? kernels::DepthwisePointwiseScratchFloats(arithmetic, shapes, threads)
+            : depthwise.batch * depthwise.out_pixels() * depthwise.out_channels;
+    return PackedFloats(arithmetic) + between;
   }
 
   void Run(const Work& work) const override;
@@ -49,8 +53,8 @@ class PairForm final : public ConvForm {
   }
 
  private:
-  static bool HasStrips(Isa isa, const kernels::ConvGeometry& depthwise) {
-    return isa != Isa::kReference && kernels::HasShortGroups(isa, depthwise);
+  static bool HasStrips(Arithmetic arithmetic, const kernels::ConvGeometry& depthwise) {
+    return arithmetic.isa != Isa::kReference && kernels::HasShortGroups(arithmetic.isa, depthwise);
   }
   static kernels::ConvGeometry DepthwiseOf(kernels::ConvGeometry geometry) {
     geometry.group = geometry.in_channels;
@@ -63,9 +67,9 @@ class PairForm final : public ConvForm {
   }
 
   // Of weights that are packed in each run.
-  int64_t PackedFloats(Isa isa) const {
-    if (pack_ != nullptr || isa == Isa::kReference) return 0;
-    return pair_.depthwise->FormatOf(isa, weight_shape_).floats;
+  int64_t PackedFloats(Arithmetic arithmetic) const {
+    if (pack_ != nullptr || arithmetic.isa == Isa::kReference) return 0;
+    return pair_.depthwise->FormatOf(arithmetic, weight_shape_).floats;
   }
   RunStages Stages(const StepContext& context) const;
   void RunOneByOne(const Work& work, const float* weights,
@@ -93,7 +97,7 @@ StatusOr<std::shared_ptr<const ConvForm>> PairForm::Make(const DepthwisePointwis
   if (context.isa() != Isa::kReference && context.constant(pair.weights) != nullptr) {
     ASSIGN_OR_RETURN(
         form->pack_,
-        context.MakePack(pair.weights, PackSpecOf(pair.depthwise, context.isa(), *shape)));
+        context.MakePack(pair.weights, PackSpecOf(pair.depthwise, context.arithmetic(), *shape)));
   }
   return form;
 }
@@ -119,13 +123,14 @@ void PairForm::RunOneByOne(const Work& work, const float* weights,
   const kernels::ConvGeometry depthwise = DepthwiseOf(work.geometry);
   const kernels::ConvGeometry pointwise = PointwiseOf(work.geometry);
   const RunStages stages = Stages(work.context);
-  float* between = work.scratch + PackedFloats(work.isa);
+  float* between = work.scratch + PackedFloats(work.arithmetic);
   const kernels::ConvData first{work.data.x, between, work.data.zeros, &stages.stages,
                                 stages.operands.data()};
-  ((*pair_.depthwise).*run)({work.isa, depthwise, weights, first, nullptr, work.context});
+  ((*pair_.depthwise).*run)({work.arithmetic, depthwise, weights, first, nullptr, work.context});
   kernels::ConvData second = work.data;
   second.x = between;
-  ((*pair_.pointwise).*run)({work.isa, pointwise, work.weights, second, nullptr, work.context});
+  ((*pair_.pointwise).*
+   run)({work.arithmetic, pointwise, work.weights, second, nullptr, work.context});
 }
 
 void PairForm::Run(const Work& work) const {
@@ -133,11 +138,12 @@ void PairForm::Run(const Work& work) const {
   if (pack_ != nullptr) {
     weights = reinterpret_cast<const float*>(pack_->buffer.data());
   } else {
-    pair_.depthwise->Pack(work.isa, work.context.input(pair_.weights), work.scratch);
+    pair_.depthwise->Pack(work.arithmetic, work.context.input(pair_.weights), work.scratch);
   }
   kernels::DepthwisePointwise pair;
   pair.depthwise = DepthwiseOf(work.geometry);
-  if (!HasStrips(work.isa, pair.depthwise)) return RunOneByOne(work, weights, &ConvForm::Run);
+  if (!HasStrips(work.arithmetic, pair.depthwise))
+    return RunOneByOne(work, weights, &ConvForm::Run);
   const RunStages stages = Stages(work.context);
   pair.depthwise_packed = weights;
   pair.data = {work.data.x, nullptr, nullptr, &stages.stages, stages.operands.data()};
@@ -147,8 +153,8 @@ void PairForm::Run(const Work& work) const {
   pair.product.epilogue = work.data.epilogue;
   pair.product.operands = work.data.operands;
   pair.product_packed = work.weights;
-  kernels::ConvDepthwisePointwise(work.isa, pair, work.scratch + PackedFloats(work.isa),
-                                  work.context.parallel());
+  kernels::ConvDepthwisePointwise(
+      work.arithmetic, pair, work.scratch + PackedFloats(work.arithmetic), work.context.parallel());
 }
 
 bool IsNumber(const graph::Dim& dim, int64_t number) {

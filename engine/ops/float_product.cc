@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "engine/kernels/gemm/gemm.h"
+#include "engine/kernels/gemm/tile.h"
 #include "engine/kernels/move/permute.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/matrix_product.h"
@@ -41,13 +42,20 @@ kernels::MatrixView ViewOfB(const ProductOptions& options, const ProductExtents&
 // What is the same in every float32 product of a step.
 struct FloatStep {
   ProductOptions options;
-  Isa isa = Isa::kReference;
+  Arithmetic arithmetic;
   BoundStages stages;  // C first, if there is one
   BoundPrologue prologue;
   std::optional<kernels::ReduceOp> reduction;  // of the rows
   PackRef pack;                                // null: packed in each run, or not at all
   std::optional<Shape> b_shape;                // of packed B
 };
+
+// The extents of products with a constant B. Any A that fits does: only B's side is looked at.
+ProductExtents ExtentsOfB(const ProductOptions& options, const Shape& b) {
+  const int rank = b.rank();
+  const int64_t k = rank == 1 ? b[0] : b[options.trans_b ? rank - 1 : rank - 2];
+  return ResolveProduct(options, options.trans_a ? Shape{k, 1} : Shape{1, k}, b);
+}
 
 // Consecutive parts of the scratch memory of one run, in floats.
 struct Parts {
@@ -86,9 +94,13 @@ class ProductStep final : public Step {
   explicit ProductStep(FloatStep step) : step_(std::move(step)) {}
 
   std::string kernel() const override {
-    if (step_.isa == Isa::kReference) return "gemm.f32 reference";
-    return fmt::format("gemm.f32 {}{}", IsaName(step_.isa),
-                       step_.pack == nullptr ? " packing at run time" : "");
+    if (is_reference()) return "gemm.f32 reference";
+    const std::string isa(IsaName(step_.arithmetic.isa));
+    if (step_.pack == nullptr) return fmt::format("gemm.f32 {} packing at run time", isa);
+    const ProductExtents extents = ExtentsOfB(step_.options, *step_.b_shape);
+    const std::string_view name =
+        kernels::TileKernelFor(step_.arithmetic, extents.k, extents.n).name;
+    return fmt::format("gemm.f32 {}{}{}", isa, name.empty() ? "" : " ", name);
   }
 
   size_t ScratchBytes(const StepShapes& shapes) const override {
@@ -107,7 +119,7 @@ class ProductStep final : public Step {
   Status Run(StepContext& context) const override;
 
  private:
-  bool is_reference() const { return step_.isa == Isa::kReference; }
+  bool is_reference() const { return step_.arithmetic.isa == Isa::kReference; }
   Parts MatrixParts(const ProductExtents& extents, int threads) const {
     Parts parts;
     if (step_.options.trans_a) parts.a = parts.Take(extents.m * extents.k);
@@ -117,16 +129,16 @@ class ProductStep final : public Step {
     if (step_.reduction && is_reference()) {
       parts.product = parts.Take(extents.batch.elements() * extents.m * extents.n);
     } else if (step_.reduction) {
-      parts.strips =
-          parts.Take(kernels::ReducedGemmScratchFloats(step_.isa, Reduced(extents, {}), threads));
+      parts.strips = parts.Take(
+          kernels::ReducedGemmScratchFloats(step_.arithmetic, Reduced(extents, {}), threads));
     }
-    if (step_.pack == nullptr && step_.isa != Isa::kReference) {
+    if (step_.pack == nullptr && step_.arithmetic.isa != Isa::kReference) {
       parts.packed = parts.Take(extents.b_batch.elements() * PackedFloats(extents));
     }
     return parts;
   }
   int64_t PackedFloats(const ProductExtents& extents) const {
-    return kernels::PackedFloats(step_.isa, extents.k, extents.n);
+    return kernels::PackedFloats(step_.arithmetic, extents.k, extents.n);
   }
   // The extents that stages see: of the product, before its rows are reduced.
   Shape ResultOf(const ProductExtents& extents, const Shape& output) const {
@@ -207,7 +219,8 @@ const float* ProductStep::PackedB(StepContext& context, const ProductExtents& ex
       const kernels::PackSource source{
           extents.k, extents.n, ViewOfB(step_.options, extents, b + i * extents.k * extents.n),
           step_.options.alpha};
-      kernels::PackB(step_.isa, source, scratch + i * PackedFloats(extents), context.parallel());
+      kernels::PackB(step_.arithmetic, source, scratch + i * PackedFloats(extents),
+                     context.parallel());
     }
   });
   return scratch;
@@ -250,7 +263,8 @@ void ProductStep::RunProducts(const Data& data, const ProductExtents& extents,
             problem, ViewOfB(step_.options, extents, data.b + b_index * extents.k * extents.n),
             step_.options.alpha);
       } else {
-        kernels::Gemm(step_.isa, problem, data.b + b_index * PackedFloats(extents), parallel);
+        kernels::Gemm(step_.arithmetic, problem, data.b + b_index * PackedFloats(extents),
+                      parallel);
       }
     }
   });
@@ -276,7 +290,8 @@ void ProductStep::RunReduced(const Data& data, const ProductExtents& extents, fl
     const int64_t b_index = BatchIndex(extents.b_batch, extents.batch, item);
     return {data.a + a_index * extents.m * extents.k, data.b + b_index * PackedFloats(extents)};
   };
-  kernels::ReduceGemm(step_.isa, Reduced(extents, data.problem), operands, scratch, parallel);
+  kernels::ReduceGemm(step_.arithmetic, Reduced(extents, data.problem), operands, scratch,
+                      parallel);
 }
 
 Status ProductStep::Run(StepContext& context) const {
@@ -318,32 +333,31 @@ void ProductStep::ReduceReference(const ProductExtents& extents, const float* pr
 }
 
 PackSpec SpecOf(const FloatStep& step, const Shape& b) {
-  // Any A that fits does: only B's side is looked at.
-  const int b_rank = b.rank();
-  const int64_t k = b_rank == 1 ? b[0] : b[step.options.trans_b ? b_rank - 1 : b_rank - 2];
-  const ProductExtents extents =
-      ResolveProduct(step.options, step.options.trans_a ? Shape{k, 1} : Shape{1, k}, b);
-  const int64_t floats = kernels::PackedFloats(step.isa, extents.k, extents.n);
+  const ProductExtents extents = ExtentsOfB(step.options, b);
+  const int64_t floats = kernels::PackedFloats(step.arithmetic, extents.k, extents.n);
   PackSpec spec;
   spec.kernel = "gemm.f32";
-  spec.parameters = fmt::format("panel={} trans={} alpha={:08x} vector={}",
-                                kernels::PanelColumns(step.isa), step.options.trans_b,
-                                std::bit_cast<uint32_t>(step.options.alpha), extents.vector_b);
+  spec.parameters =
+      fmt::format("{} trans={} alpha={:08x} vector={}",
+                  kernels::PackFormat(step.arithmetic, extents.k, extents.n), step.options.trans_b,
+                  std::bit_cast<uint32_t>(step.options.alpha), extents.vector_b);
   spec.bytes = static_cast<size_t>(extents.b_batch.elements() * floats) * sizeof(float);
-  spec.fill = [extents, floats, options = step.options, isa = step.isa](
+  spec.fill = [extents, floats, options = step.options, arithmetic = step.arithmetic](
                   const TensorView& native, std::span<std::byte> packed) {
     auto* out = reinterpret_cast<float*>(packed.data());
     for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
       const float* b_data = native.data<float>() + i * extents.k * extents.n;
-      kernels::PackB(isa, {extents.k, extents.n, ViewOfB(options, extents, b_data), options.alpha},
+      kernels::PackB(arithmetic,
+                     {extents.k, extents.n, ViewOfB(options, extents, b_data), options.alpha},
                      out + i * floats, SequentialParallel());
     }
   };
-  spec.fill_strided = [extents, floats, options = step.options, isa = step.isa](
+  spec.fill_strided = [extents, floats, options = step.options, arithmetic = step.arithmetic](
                           const StridedTensor& view, std::span<std::byte> packed) {
     auto* out = reinterpret_cast<float*>(packed.data());
     for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
-      kernels::PackB(isa, {extents.k, extents.n, ViewOfB(options, extents, view, i), options.alpha},
+      kernels::PackB(arithmetic,
+                     {extents.k, extents.n, ViewOfB(options, extents, view, i), options.alpha},
                      out + i * floats, SequentialParallel());
     }
   };
@@ -356,16 +370,16 @@ StatusOr<std::unique_ptr<Step>> BindFloatProduct(const ProductOptions& options,
                                                  BindContext& context) {
   FloatStep step;
   step.options = options;
-  step.isa = context.isa();
+  step.arithmetic = context.arithmetic();
   if (options.c_port >= 0) {
     step.stages.push_back({{kernels::EpilogueOp::kAdd}, options.c_port});
   }
   ASSIGN_OR_RETURN(const BoundStages fused, BindStages(context.node()));
   step.stages.insert(step.stages.end(), fused.begin(), fused.end());
-  ASSIGN_OR_RETURN(step.prologue, BindPrologue(context.node(), step.isa));
+  ASSIGN_OR_RETURN(step.prologue, BindPrologue(context.node(), step.arithmetic.isa));
   step.reduction = RowReductionOf(context.node());
   const graph::ConstantRef b = context.constant(kB);
-  if (b != nullptr && step.isa != Isa::kReference) {
+  if (b != nullptr && step.arithmetic.isa != Isa::kReference) {
     step.b_shape = b->shape();
     ASSIGN_OR_RETURN(step.pack, context.MakePack(kB, SpecOf(step, *step.b_shape)));
   }

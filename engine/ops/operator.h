@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "engine/base/cpu.h"
+#include "engine/base/precision.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/patch.h"
@@ -78,6 +78,7 @@ class BindContext {
 
   virtual const graph::Node& node() const = 0;
   virtual Isa isa() const = 0;
+  virtual Precision precision() const { return Precision::kF32Plain; }
   // Facts at load: extents may be symbols or unknown. Omitted ports have dtype kUndefined.
   virtual const ValueFacts& input(int port) const = 0;
   virtual const ValueFacts& output(int port) const = 0;
@@ -90,6 +91,7 @@ class BindContext {
   // step finds no native tensor at that port when it runs.
   virtual StatusOr<PackRef> MakePack(int port, const PackSpec& spec) = 0;
 
+  Arithmetic arithmetic() const { return {isa(), precision()}; }
   bool has_input(int port) const { return input(port).dtype != DType::kUndefined; }
   bool has_output(int port) const { return output(port).dtype != DType::kUndefined; }
 };

@@ -11,7 +11,7 @@ namespace tandem::plan {
 // Everything about one task, as the planner knows it.
 struct BindRequest {
   const graph::Node* node = nullptr;
-  Isa isa = Isa::kReference;
+  Arithmetic arithmetic;
   std::vector<ops::ValueFacts> inputs;  // by port; dtype kUndefined where omitted
   std::vector<ops::ValueFacts> outputs;
   std::vector<Layout> input_layouts;
@@ -25,7 +25,8 @@ class PlanBindContext final : public ops::BindContext {
       : request_(request), store_(store), packed_(request.inputs.size(), false) {}
 
   const graph::Node& node() const override { return *request_.node; }
-  Isa isa() const override { return request_.isa; }
+  Isa isa() const override { return request_.arithmetic.isa; }
+  Precision precision() const override { return request_.arithmetic.precision; }
   const ops::ValueFacts& input(int port) const override;
   const ops::ValueFacts& output(int port) const override;
   Layout input_layout(int port) const override;

@@ -316,7 +316,7 @@ class Builder {
   Status AddBound(Task task) {
     BindRequest request;
     request.node = &task.node;
-    request.isa = options_.isa;
+    request.arithmetic = {options_.isa, options_.precision};
     for (const ValueIndex input : task.inputs) {
       request.inputs.push_back(FactsOf(input));
       request.input_layouts.push_back(input == kOmitted ? Layout::kNative : At(input).layout);

@@ -90,6 +90,7 @@ struct Plan {
 
 struct PlanOptions {
   Isa isa = Isa::kReference;
+  Precision precision = Precision::kF32Plain;
   ForkGate fork_gate;
   // Of inputs of the graph (graph::TakeDefaults).
   graph::Defaults defaults;

@@ -188,6 +188,7 @@ StatusOr<ServerConfig> Resolve(const CLI::App& app, const ServeFlags& flags) {
   }
   config.threads = flags.compute.threads;
   ASSIGN_OR_RETURN(config.isa, ResolveCpu(flags.compute));
+  ASSIGN_OR_RETURN(config.precision, ResolvePrecision(flags.compute));
   config.drain_timeout = FromSeconds(flags.drain_timeout_seconds);
   config.drain_delay = FromSeconds(flags.drain_delay_seconds);
   config.log_format = flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText;

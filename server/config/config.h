@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "engine/base/cpu.h"
+#include "engine/base/precision.h"
 #include "engine/base/status.h"
 
 namespace tandem::server {
@@ -38,6 +38,7 @@ struct ServerConfig {
 
   int threads = 0;         // that compute; 0: the CPUs this process may use
   std::optional<Isa> isa;  // highest instruction set to use; nothing: what the machine has
+  Precision precision = Precision::kF32;  // of products of float32
 
   int64_t default_max_batch_size = 32;  // of models whose items may share a run; 0: none batches
   int64_t max_queue = 0;  // requests that wait per model; 0: four full batches, at least 64

@@ -13,6 +13,8 @@ void AddComputeFlags(FlagGroup& group, ComputeFlags& flags) {
       .Add("--cpu", flags.cpu, "ISA",
            "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx")
       ->option_text("ISA [what the machine has]");
+  group.Add("--precision", flags.precision, "PRECISION",
+            "Of float32 products on CPUs with AMX: f32_plain, f32, f32_strict or bf16");
 }
 
 StatusOr<std::optional<Isa>> ResolveCpu(const ComputeFlags& flags) {
@@ -20,6 +22,12 @@ StatusOr<std::optional<Isa>> ResolveCpu(const ComputeFlags& flags) {
   const StatusOr<Isa> isa = ParseIsa(flags.cpu);
   if (!isa.ok()) return Annotate(isa.status(), "--cpu");
   return std::optional<Isa>(*isa);
+}
+
+StatusOr<Precision> ResolvePrecision(const ComputeFlags& flags) {
+  const StatusOr<Precision> precision = ParsePrecision(flags.precision);
+  if (!precision.ok()) return Annotate(precision.status(), "--precision");
+  return *precision;
 }
 
 StatusOr<std::optional<std::string>> ParseFlags(CLI::App& app,

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/cpu.h"
+#include "engine/base/precision.h"
 #include "engine/base/status.h"
 
 namespace tandem::server {
@@ -44,14 +44,16 @@ class FlagGroup {
   const std::string heading_;
 };
 
-// --threads and --cpu.
+// --threads, --cpu and --precision.
 struct ComputeFlags {
   int threads = 0;
   std::string cpu;
+  std::string precision = "f32";
 };
 void AddComputeFlags(FlagGroup& group, ComputeFlags& flags);
 // InvalidArgument names the flag, what came and what exists.
 StatusOr<std::optional<Isa>> ResolveCpu(const ComputeFlags& flags);
+StatusOr<Precision> ResolvePrecision(const ComputeFlags& flags);
 
 // Parses; the text to print when --help or --version came. InvalidArgument for what does not parse.
 StatusOr<std::optional<std::string>> ParseFlags(CLI::App& app,

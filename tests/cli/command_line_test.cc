@@ -27,10 +27,12 @@ std::string ErrorOf(std::string_view command, const std::vector<std::string>& ar
 
 TEST(CommandLine, ExplainTakesAModelAndShapes) {
   const auto config = Parsed<ExplainConfig>(
-      "explain", {"m.onnx", "--format=json", "--batch", "8", "--shape=x=1x3x224", "--shape",
-                  "y=scalar", "--cpu", "avx2", "--threads=3", "--disable-pass", "fuse_epilogue"});
+      "explain",
+      {"m.onnx", "--format=json", "--batch", "8", "--shape=x=1x3x224", "--shape", "y=scalar",
+       "--cpu", "avx2", "--precision=bf16", "--threads=3", "--disable-pass", "fuse_epilogue"});
   EXPECT_EQ(config.model.path, "m.onnx");
   EXPECT_EQ(config.model.engine.isa, Isa::kAvx2);
+  EXPECT_EQ(config.model.engine.precision, Precision::kBf16);
   EXPECT_EQ(config.model.engine.threads, 3);
   EXPECT_THAT(config.model.engine.disabled_passes, testing::ElementsAre("fuse_epilogue"));
   EXPECT_EQ(config.format, PlanFormat::kJson);
@@ -142,6 +144,8 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
     EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--shape", shape}), StartsWith("--shape ")) << shape;
   }
   EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--cpu=sse9"}), StartsWith("--cpu: "));
+  EXPECT_THAT(ErrorOf("bench", {"m.onnx", "--precision=f16"}),
+              testing::AllOf(StartsWith("--precision: "), HasSubstr("f32_strict")));
   EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--format=xml"}), HasSubstr("xml"));
   EXPECT_THAT(ErrorOf("bench", {"m.onnx", "--iterations=0"}), HasSubstr("--iterations"));
   EXPECT_THAT(ErrorOf("bench", {"m.onnx", "--batch=many"}), HasSubstr("many"));

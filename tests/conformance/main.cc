@@ -31,6 +31,8 @@ struct Arguments {
   bool verbose = false;
   Source source = Source::kFile;
   std::optional<Isa> isa;
+  // The lists are those of float32 multiply-adds, which every machine has.
+  Precision precision = Precision::kF32Plain;
   std::string lists = kLists;
   std::optional<std::string> models;  // the table of whole networks, or "" for none
 };
@@ -49,6 +51,9 @@ StatusOr<Arguments> ParseArguments(std::span<char* const> arguments) {
       parsed.verbose = true;
     } else if (argument.starts_with("--cpu=")) {
       ASSIGN_OR_RETURN(parsed.isa, ParseIsa(value));
+    } else if (argument.starts_with("--precision=")) {
+      ASSIGN_OR_RETURN(parsed.precision, ParsePrecision(value));
+      parsed.strictness = Strictness::kNoneWrong;
     } else if (argument.starts_with("--lists=")) {
       parsed.lists = value + "/";
     } else if (argument == "--models") {
@@ -128,6 +133,7 @@ StatusOr<std::vector<CaseResult>> RunAll(const Arguments& arguments, const Toler
   if (names.empty()) return NotFound("there are no cases in '{}'", arguments.folder);
   EngineOptions options;
   options.isa = arguments.isa;
+  options.precision = arguments.precision;
   const Engine engine(options);
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL}) {
     std::signal(signal, SayWhichCaseDied);

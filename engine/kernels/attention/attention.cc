@@ -22,9 +22,9 @@ struct ScratchPlan {
   int64_t score_floats;  // of one thread
   int64_t heads;
 
-  ScratchPlan(Isa isa, const AttentionShape& shape)
-      : k_floats(RoundUp(PackedFloats(isa, shape.head_size, shape.keys))),
-        v_floats(RoundUp(PackedFloats(isa, shape.keys, shape.v_head_size))),
+  ScratchPlan(Arithmetic arithmetic, const AttentionShape& shape)
+      : k_floats(RoundUp(PackedFloats(arithmetic, shape.head_size, shape.keys))),
+        v_floats(RoundUp(PackedFloats(arithmetic, shape.keys, shape.v_head_size))),
         score_floats(RoundUp(std::min(kBlockQueries, shape.queries) * shape.keys)),
         heads(shape.batch * shape.kv_heads) {}
 
@@ -42,7 +42,7 @@ struct ScratchPlan {
 
 // Everything that stays the same for one problem.
 struct Run {
-  Isa isa;
+  Arithmetic arithmetic;
   const AttentionProblem& problem;
   ScratchPlan plan;
   float* scratch;
@@ -59,10 +59,10 @@ void PackHead(const Run& run, int64_t head) {
                         shape.keys,
                         {run.problem.k.At(item, of_item), 1, run.problem.k.row_step},
                         run.problem.scale};
-  PackB(run.isa, keys, run.plan.Keys(run.scratch, head), run.alone);
+  PackB(run.arithmetic, keys, run.plan.Keys(run.scratch, head), run.alone);
   const PackSource values{
       shape.keys, shape.v_head_size, {run.problem.v.At(item, of_item), run.problem.v.row_step, 1}};
-  PackB(run.isa, values, run.plan.Values(run.scratch, head), run.alone);
+  PackB(run.arithmetic, values, run.plan.Values(run.scratch, head), run.alone);
 }
 
 // Scores of `rows` queries from `first` on become their shares of the keys.
@@ -98,7 +98,7 @@ void RunUnit(const Run& run, int64_t unit, float* scores) {
   problem.a_row_stride = run.problem.q.row_step;
   problem.c = scores;
   problem.c_row_stride = shape.keys;
-  Gemm(run.isa, problem, run.plan.Keys(run.scratch, kv_head), run.alone);
+  Gemm(run.arithmetic, problem, run.plan.Keys(run.scratch, kv_head), run.alone);
   if (shape.keys > 0) Softmax(run, item, head, first, problem.m, scores);
   problem.n = shape.v_head_size;
   problem.k = shape.keys;
@@ -106,24 +106,28 @@ void RunUnit(const Run& run, int64_t unit, float* scores) {
   problem.a_row_stride = shape.keys;
   problem.c = run.problem.y.At(item, head) + first * run.problem.y.row_step;
   problem.c_row_stride = run.problem.y.row_step;
-  Gemm(run.isa, problem, run.plan.Values(run.scratch, kv_head), run.alone);
+  Gemm(run.arithmetic, problem, run.plan.Values(run.scratch, kv_head), run.alone);
 }
 
 }  // namespace
 
-int64_t AttentionScratchFloats(Isa isa, const AttentionShape& shape, int threads) {
-  return isa == Isa::kReference ? 0 : ScratchPlan(isa, shape).Floats(threads);
+int64_t AttentionScratchFloats(Arithmetic arithmetic, const AttentionShape& shape, int threads) {
+  return arithmetic.isa == Isa::kReference ? 0 : ScratchPlan(arithmetic, shape).Floats(threads);
 }
 
-void Attention(Isa isa, const AttentionProblem& problem, float* scratch, const Parallel& parallel) {
-  if (isa == Isa::kReference) {
+void Attention(Arithmetic arithmetic, const AttentionProblem& problem, float* scratch,
+               const Parallel& parallel) {
+  if (arithmetic.isa == Isa::kReference) {
     AttentionReference(problem);
     return;
   }
   const AttentionShape& shape = problem.shape;
-  const Run run{
-      isa, problem, ScratchPlan(isa, shape), scratch, FindSoftmaxSimd(SoftmaxOp::kSoftmax, isa),
-      {}};
+  const Run run{arithmetic,
+                problem,
+                ScratchPlan(arithmetic, shape),
+                scratch,
+                FindSoftmaxSimd(SoftmaxOp::kSoftmax, arithmetic.isa),
+                {}};
   parallel.For(run.plan.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t head = begin; head < end; ++head) PackHead(run, head);
   });

@@ -12,8 +12,8 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
+#include "engine/base/precision.h"
 
 namespace tandem::kernels {
 
@@ -68,10 +68,11 @@ struct AttentionProblem {
 };
 
 // Floats of scratch, for as many threads.
-int64_t AttentionScratchFloats(Isa isa, const AttentionShape& shape, int threads);
+int64_t AttentionScratchFloats(Arithmetic arithmetic, const AttentionShape& shape, int threads);
 
 // `scratch` is aligned to kBufferAlignment. Isa::kReference takes plain loops and no scratch.
-void Attention(Isa isa, const AttentionProblem& problem, float* scratch, const Parallel& parallel);
+void Attention(Arithmetic arithmetic, const AttentionProblem& problem, float* scratch,
+               const Parallel& parallel);
 
 // The parts that both versions share.
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/kernels/gemm/gemm.h"
-#include "engine/kernels/gemm/tile.h"
+#include "engine/kernels/gemm/block.h"
 
 namespace tandem::kernels {
 namespace {
@@ -11,9 +10,6 @@ namespace {
 constexpr int64_t kPointers = 2048;        // of one block, on the stack
 constexpr int64_t kGatheredFloats = 8192;  // of one tile, on the stack
 constexpr int64_t kTilesPerBlock = 8;
-constexpr int64_t kPanelGroupFloats = int64_t{1} << 17;  // of packed B, half of an L2 cache
-constexpr int64_t kDepthStep = 512;                      // of the sum, done for a block at a time
-constexpr int64_t kGrainMultiplyAdds = int64_t{1} << 16;
 // With fewer channels a tap is too short a run: rows of taps that lie side by side are one, or the
 // taps of a pixel are copied side by side.
 constexpr int64_t kShortRun = 8;
@@ -49,6 +45,13 @@ enum class Runs : uint8_t {
   kCopied,   // one run, copied
 };
 
+// Where the runs of pixels lie.
+struct Source {
+  const float* runs = nullptr;  // of pixel 0
+  int64_t pixel_step = 0;
+  const float* zeros = nullptr;
+};
+
 // Everything that stays the same for one convolution.
 struct Run {
   const ConvGeometry& geometry;
@@ -63,13 +66,15 @@ struct Run {
   int64_t tap_step;      // taps that are summed at once
   int64_t channel_step;  // channels of a tap that are summed at once
   Runs runs;
+  bool cuts_before = false;  // x as a whole, into the scratch
 
   Run(const ConvGeometry& g, const ConvData& d, const float* p, const TileKernel& k)
       : geometry(g), data(d), packed(p), kernel(k) {
     const int64_t taps = g.taps();
     const int64_t channels = g.in_per_group();
     rows = g.batch * g.out_pixels();
-    channel_step = std::clamp<int64_t>(channels, 1, kDepthStep);
+    channel_step =
+        std::clamp<int64_t>(DepthPiece(channels, k.depth), 1, std::max<int64_t>(1, channels));
     runs = RunsOf(g, k);
     if (runs != Runs::kTaps) {
       const int64_t least = runs == Runs::kTapRows ? g.axes[2].kernel : 1;
@@ -77,15 +82,32 @@ struct Run {
       tap_step = std::clamp<int64_t>(most, least, taps);
       block_rows = k.max_rows * kTilesPerBlock;
     } else {
-      const int64_t most = std::min(kPointers / k.max_rows, kDepthStep / channel_step);
-      tap_step = std::clamp<int64_t>(most, 1, taps);
+      const int64_t most = std::min(kPointers / k.max_rows, k.depth / channel_step);
+      tap_step = CeilDiv(taps, CeilDiv(taps, std::clamp<int64_t>(most, 1, taps)));
       block_rows =
           k.max_rows * std::clamp<int64_t>(kPointers / (tap_step * k.max_rows), 1, kTilesPerBlock);
     }
     const int64_t panel_floats = tap_step * channel_step * k.panel_columns;
-    group_columns = k.panel_columns * std::clamp<int64_t>(kPanelGroupFloats / panel_floats, 1, 16);
+    group_columns = k.panel_columns * std::clamp<int64_t>(k.group_floats / panel_floats, 1, 16);
     blocks = CeilDiv(rows, block_rows);
     column_groups = CeilDiv(g.out_per_group(), group_columns);
+    cuts_before = d.scratch != nullptr && CutsBefore(g, k);
+  }
+
+  // Where the kernel cuts rows, a pixel that several taps meet is cut once.
+  static bool CutsBefore(const ConvGeometry& g, const TileKernel& k) {
+    const int64_t channels = g.in_per_group();
+    return k.cut != nullptr && g.taps() > 1 && channels > 0 && channels % k.step == 0 &&
+           channels <= k.depth;
+  }
+  // A run of zeros comes before the pixels.
+  static int64_t ScratchFloats(const ConvGeometry& g, const TileKernel& k) {
+    if (!CutsBefore(g, k)) return 0;
+    return k.CutFloats(g.in_per_group()) * (1 + g.batch * g.in_pixels() * g.group);
+  }
+  Source CutRuns(int64_t group) const {
+    const int64_t floats = kernel.CutFloats(geometry.in_per_group());
+    return {data.scratch + (1 + group) * floats, geometry.group * floats, data.scratch};
   }
 
   static Runs RunsOf(const ConvGeometry& g, const TileKernel& k) {
@@ -98,8 +120,8 @@ struct Run {
   }
 };
 
-// Calls visit(row of taps, first tap of it, its offset in x or -1 in the padding) for the taps of
-// the two outer axes; offsets are those of the item's pixel with position 0 on the inner axis.
+// Calls visit(first tap of a row of taps, its pixel in x or -1 in the padding) for the taps of the
+// two outer axes; the pixel is the one with position 0 on the inner axis.
 template <typename Visit>
 void ForTapRows(const ConvGeometry& geometry, const Pixel& pixel, const Visit& visit) {
   const WindowAxis& outer = geometry.axes[0];
@@ -112,7 +134,7 @@ void ForTapRows(const ConvGeometry& geometry, const Pixel& pixel, const Visit& v
       const int64_t at1 = pixel.at[1] * middle.stride - middle.pad_begin + t1 * middle.dilation;
       const bool inside = at0 >= 0 && at0 < outer.in && at1 >= 0 && at1 < middle.in;
       const int64_t row = (pixel.item * outer.in + at0) * middle.in + at1;
-      visit(tap, inside ? row * inner.in * geometry.in_channels : -1);
+      visit(tap, inside ? row * inner.in : -1);
     }
   }
 }
@@ -125,18 +147,18 @@ struct TapSpan {
   int64_t channels;
 };
 
-// Pointers to the taps of `pixel` in the channels from `x` on, run.block_rows apart.
-void PointAtTaps(const Run& run, const Pixel& pixel, const float* x, TapSpan span,
+// Pointers to the taps of `pixel`, run.block_rows apart.
+void PointAtTaps(const Run& run, const Pixel& pixel, const Source& source, TapSpan span,
                  const float** out) {
   const WindowAxis& inner = run.geometry.axes[2];
   const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
-  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t offset) {
+  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t row) {
     const int64_t end = std::min(inner.kernel, span.last - tap);
     for (int64_t t = std::max<int64_t>(0, span.first - tap); t < end; ++t) {
       const int64_t at = start + t * inner.dilation;
-      const bool inside = offset >= 0 && at >= 0 && at < inner.in;
+      const bool inside = row >= 0 && at >= 0 && at < inner.in;
       out[(tap + t - span.first) * run.block_rows] =
-          inside ? x + offset + at * run.geometry.in_channels : run.data.zeros;
+          inside ? source.runs + (row + at) * source.pixel_step : source.zeros;
     }
   });
 }
@@ -146,14 +168,14 @@ void GatherTaps(const Run& run, const Pixel& pixel, const float* x, TapSpan span
   const WindowAxis& inner = run.geometry.axes[2];
   const int64_t channels = run.geometry.in_per_group();
   const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
-  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t offset) {
+  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t row) {
     const int64_t begin = std::max<int64_t>(0, span.first - tap);
     const int64_t end = std::min(inner.kernel, span.last - tap);
     float* to = out + (tap + begin - span.first) * channels;
     for (int64_t t = begin; t < end; ++t, to += channels) {
       const int64_t at = start + t * inner.dilation;
-      const bool inside = offset >= 0 && at >= 0 && at < inner.in;
-      const float* from = inside ? x + offset + at * run.geometry.in_channels : run.data.zeros;
+      const bool inside = row >= 0 && at >= 0 && at < inner.in;
+      const float* from = inside ? x + (row + at) * run.geometry.in_channels : run.data.zeros;
       std::copy_n(from, channels, to);
     }
   });
@@ -168,14 +190,14 @@ void PointAtTapRows(const Run& run, const Pixel& pixel, TapSpan span, const floa
   const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
   const int64_t low = std::clamp<int64_t>(-start, 0, inner.kernel);
   const int64_t high = std::clamp<int64_t>(inner.in - start, low, inner.kernel);
-  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t offset) {
+  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t row) {
     if (tap < span.first || tap >= span.last) return;
-    const float* from = run.data.x + offset + start * channels;
-    const bool inside = offset >= 0 && high - low == inner.kernel;
+    const float* from = run.data.x + (row + start) * channels;
+    const bool inside = row >= 0 && high - low == inner.kernel;
     if (!inside) {
       float* to = copies + (tap - span.first) * channels;
       std::fill_n(to, inner.kernel * channels, 0.0f);
-      if (offset >= 0)
+      if (row >= 0)
         std::copy_n(from + low * channels, (high - low) * channels, to + low * channels);
       from = to;
     }
@@ -200,9 +222,8 @@ struct Unit {
     last_row = std::min(run.rows, first_row + run.block_rows);
     group = index / run.blocks;
     x = run.data.x + group * geometry.in_per_group();
-    const int64_t k = geometry.taps() * geometry.in_per_group();
     const int64_t panels = CeilDiv(geometry.out_per_group(), run.kernel.panel_columns);
-    tile.panel_floats = k * run.kernel.panel_columns;
+    tile.panel_floats = run.kernel.PanelFloats(geometry.taps() * geometry.in_per_group());
     tile.b = run.packed + (group * panels + column / run.kernel.panel_columns) * tile.panel_floats;
     tile.columns = std::min(geometry.out_per_group() - column, run.group_columns);
     tile.c_row_stride = geometry.y_step() * geometry.out_channels;
@@ -226,23 +247,41 @@ struct Unit {
     const int64_t channels = run.geometry.in_per_group();
     const bool starts = span.first == 0 && span.channel == 0;
     const bool ends = span.last == run.geometry.taps() && span.channel + span.channels == channels;
-    result.b += (span.first * channels + span.channel) * run.kernel.panel_columns;
+    result.k = span.first * channels + span.channel;
     result.start = starts ? TileStart::kZero : TileStart::kResume;
     result.end = ends ? TileEnd::kFinal : TileEnd::kPartial;
     return result;
   }
 };
 
+// Cuts x as a whole.
+void CutPixels(const Run& run, const Parallel& parallel) {
+  const int64_t channels = run.geometry.in_per_group();
+  const int64_t floats = run.kernel.CutFloats(channels);
+  std::fill_n(run.data.scratch, floats, 0.0f);
+  const int64_t runs = run.geometry.batch * run.geometry.in_pixels() * run.geometry.group;
+  parallel.For(runs, CeilDiv(kGrainMultiplyAdds / 4, channels), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      run.kernel.cut(run.data.x + i * channels, channels, run.data.scratch + (1 + i) * floats);
+    }
+  });
+}
+
 void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
   const float* pointers[kPointers];
+  const float* cut[kPointers];
+  const Source x{unit.x + span.channel, run.geometry.in_channels, run.data.zeros};
+  const Source parts = run.CutRuns(unit.group);
   Pixel pixel(run.geometry, unit.first_row);
-  for (int64_t row = unit.first_row; row < unit.last_row; ++row) {
-    PointAtTaps(run, pixel, unit.x + span.channel, span, pointers + (row - unit.first_row));
+  for (int64_t row = 0; row < unit.last_row - unit.first_row; ++row) {
+    PointAtTaps(run, pixel, x, span, pointers + row);
+    if (run.cuts_before) PointAtTaps(run, pixel, parts, span, cut + row);
     pixel.Next(run.geometry.axes);
   }
   for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     tile.rows = pointers + (row - unit.first_row);
+    if (run.cuts_before) tile.cut = cut + (row - unit.first_row);
     tile.row_step = run.block_rows;
     tile.taps = span.last - span.first;
     tile.depth = span.channels;
@@ -296,22 +335,32 @@ void RunUnit(const Run& run, const Unit& unit) {
   }
 }
 
-void PackGroup(const ConvGeometry& geometry, int64_t panel_columns, const ConvWeights& weights,
+void PackGroup(const ConvGeometry& geometry, const TileKernel& kernel, const ConvWeights& weights,
                int64_t group, float* packed) {
   const int64_t first = group * geometry.out_per_group();
   const int64_t channels = geometry.in_per_group();
-  const int64_t taps = geometry.taps();
-  for (int64_t column = 0; column < geometry.out_per_group(); column += panel_columns) {
-    const int64_t used = std::min(panel_columns, geometry.out_per_group() - column);
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      for (int64_t c = 0; c < channels; ++c) {
-        for (int64_t j = 0; j < used; ++j) {
-          *packed++ = *weights.At(geometry, first + column + j, c, tap);
+  const int64_t k = geometry.taps() * channels;
+  for (int64_t column = 0; column < geometry.out_per_group(); column += kernel.panel_columns) {
+    const int64_t used = std::min<int64_t>(kernel.panel_columns, geometry.out_per_group() - column);
+    const auto read = [&](int64_t at, int64_t count, float* out) {
+      for (int64_t end = at + count; at < end;) {
+        const float* from = weights.At(geometry, first + column, at % channels, at / channels);
+        const int64_t of_tap = std::min(end, (at / channels + 1) * channels);
+        for (; at < of_tap; ++at, from += weights.in) {
+          for (int64_t j = 0; j < used; ++j) *out++ = from[j * weights.out];
+          out = std::fill_n(out, kernel.panel_columns - used, 0.0f);
         }
-        packed = std::fill_n(packed, panel_columns - used, 0.0f);
       }
-    }
+    };
+    kernel.pack(k, read, packed);
+    packed += kernel.PanelFloats(k);
   }
+}
+
+// The kernel of one group's product.
+TileKernel KernelFor(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return TileKernelFor(arithmetic, geometry.taps() * geometry.in_per_group(),
+                       geometry.out_per_group());
 }
 
 }  // namespace
@@ -374,24 +423,29 @@ WindowAxes PadAxes(WindowAxes axes) {
   return axes;
 }
 
-int64_t PackedConvFloats(Isa isa, const ConvGeometry& geometry) {
-  return geometry.group *
-         PackedFloats(isa, geometry.taps() * geometry.in_per_group(), geometry.out_per_group());
+int64_t PackedConvFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return geometry.group * PackedFloats(arithmetic, geometry.taps() * geometry.in_per_group(),
+                                       geometry.out_per_group());
 }
 
-void PackConvWeights(Isa isa, const ConvGeometry& geometry, const ConvWeights& weights,
-                     float* packed) {
-  const int64_t filter = geometry.taps() * geometry.in_per_group();
-  const int64_t group_floats = PackedFloats(isa, filter, geometry.out_per_group());
+void PackConvWeights(Arithmetic arithmetic, const ConvGeometry& geometry,
+                     const ConvWeights& weights, float* packed) {
+  const int64_t group_floats = PackedConvFloats(arithmetic, geometry) / geometry.group;
+  const TileKernel kernel = KernelFor(arithmetic, geometry);
   for (int64_t group = 0; group < geometry.group; ++group) {
-    PackGroup(geometry, PanelColumns(isa), weights, group, packed + group * group_floats);
+    PackGroup(geometry, kernel, weights, group, packed + group * group_floats);
   }
 }
 
-void Conv(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-          const Parallel& parallel) {
-  const Run run(geometry, data, packed, TileKernelFor(isa));
+int64_t ConvScratchFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return Run::ScratchFloats(geometry, KernelFor(arithmetic, geometry));
+}
+
+void Conv(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+          const ConvData& data, const Parallel& parallel) {
+  const Run run(geometry, data, packed, KernelFor(arithmetic, geometry));
   if (run.rows == 0 || geometry.out_channels == 0) return;
+  if (run.cuts_before) CutPixels(run, parallel);
   const int64_t taps = geometry.taps();
   const int64_t unit_work = run.block_rows * std::min(run.group_columns, geometry.out_per_group()) *
                             std::max<int64_t>(1, taps * geometry.in_per_group());

@@ -5,16 +5,16 @@
 // with zeros where the window lies in the padding. Any kernel, stride, dilation, pads and group;
 // one to three spatial axes.
 //
-// Every element is summed over taps and, within a tap, channels in rising order, whatever the
-// batch, the tile or the number of threads. Functions cannot fail, never allocate and may run from
-// several threads at once.
+// Every element is summed over taps and, within a tap, channels in the order of gemm.h, whatever
+// the batch, the tile or the number of threads. Functions cannot fail, never allocate and may run
+// from several threads at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
+#include "engine/base/precision.h"
 #include "engine/kernels/epilogue.h"
 #include "engine/kernels/window.h"
 
@@ -73,15 +73,21 @@ struct ConvData {
   const float* zeros = nullptr;  // in_per_group zeros; not needed by the reference
   const Epilogue* epilogue = nullptr;
   const EpilogueOperand* operands = nullptr;
+  float* scratch = nullptr;  // ConvScratchFloats of them; null: it does without
 };
 
 // Floats of packed weights: for each group the packed B of gemm.h with k = taps * in_per_group.
-int64_t PackedConvFloats(Isa isa, const ConvGeometry& geometry);
-void PackConvWeights(Isa isa, const ConvGeometry& geometry, const ConvWeights& weights,
-                     float* packed);
+int64_t PackedConvFloats(Arithmetic arithmetic, const ConvGeometry& geometry);
+void PackConvWeights(Arithmetic arithmetic, const ConvGeometry& geometry,
+                     const ConvWeights& weights, float* packed);
 
-void Conv(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-          const Parallel& parallel);
+// Floats of scratch that a convolution is faster with; 0: none. Aligned to kBufferAlignment.
+int64_t ConvScratchFloats(Arithmetic arithmetic, const ConvGeometry& geometry);
+
+// The bits are the same with and without scratch, but for numbers that are not finite, huge or near
+// to the smallest.
+void Conv(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+          const ConvData& data, const Parallel& parallel);
 
 // The same in plain loops, on weights in ONNX's layout and a y without gaps.
 void ConvReference(const ConvGeometry& geometry, const float* weights, const ConvData& data);

@@ -14,6 +14,10 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Of the product.
 int64_t ColumnsOf(const ConvGeometry& geometry) { return geometry.out_channels * geometry.taps(); }
 
+TileKernel KernelFor(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return TileKernelFor(arithmetic, geometry.in_channels, ColumnsOf(geometry));
+}
+
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -146,45 +150,51 @@ class InputRow {
 
 }  // namespace
 
-bool HasDisjointFilters(Isa isa, const ConvGeometry& geometry) {
+bool HasDisjointFilters(Arithmetic arithmetic, const ConvGeometry& geometry) {
   if (geometry.group != 1 || geometry.taps() == 1 || geometry.out_channels == 0) return false;
   for (const WindowAxis& axis : geometry.axes) {
     if (axis.kernel != axis.stride || axis.dilation != 1) return false;
   }
-  const TileKernel kernel = TileKernelFor(isa);
+  const TileKernel kernel = KernelFor(arithmetic, geometry);
   if (ColumnsOf(geometry) * kernel.max_rows > kStripFloats) return false;
   const int64_t together = CeilDiv(ColumnsOf(geometry), kernel.panel_columns);
   const int64_t apart = geometry.taps() * CeilDiv(geometry.out_channels, kernel.panel_columns);
   return geometry.out_channels <= kernel.panel_columns || 8 * together <= 7 * apart;
 }
 
-int64_t PackedDisjointFloats(Isa isa, const ConvGeometry& geometry) {
-  return PackedFloats(isa, geometry.in_channels, ColumnsOf(geometry));
+int64_t PackedDisjointFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return PackedFloats(arithmetic, geometry.in_channels, ColumnsOf(geometry));
 }
 
-void PackDisjoint(Isa isa, const ConvGeometry& geometry, const float* weights, float* packed) {
-  const int64_t panel = PanelColumns(isa);
+void PackDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const float* weights,
+                  float* packed) {
+  const TileKernel kernel = KernelFor(arithmetic, geometry);
+  const int64_t panel = kernel.panel_columns;
   const int64_t columns = ColumnsOf(geometry);
   const int64_t channels = geometry.out_channels;
   const int64_t taps = geometry.taps();
   for (int64_t first = 0; first < columns; first += panel) {
-    for (int64_t c = 0; c < geometry.in_channels; ++c) {
-      for (int64_t column = first; column < first + panel; ++column) {
-        const int64_t at = (c * channels + column % channels) * taps + column / channels;
-        *packed++ = column < columns ? weights[at] : 0.0f;
+    const auto read = [&](int64_t c, int64_t count, float* out) {
+      for (const int64_t end = c + count; c < end; ++c) {
+        for (int64_t column = first; column < first + panel; ++column) {
+          const int64_t at = (c * channels + column % channels) * taps + column / channels;
+          *out++ = column < columns ? weights[at] : 0.0f;
+        }
       }
-    }
+    };
+    kernel.pack(geometry.in_channels, read, packed);
+    packed += kernel.PanelFloats(geometry.in_channels);
   }
 }
 
-void ConvDisjoint(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-                  const Parallel& parallel) {
+void ConvDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+                  const ConvData& data, const Parallel& parallel) {
   if (geometry.in_pixels() == 0) {
     std::fill_n(data.y, geometry.batch * geometry.out_pixels() * geometry.out_channels, 0.0f);
     ApplyEpilogueReference(geometry, data);
     return;
   }
-  const TileKernel kernel = TileKernelFor(isa);
+  const TileKernel kernel = KernelFor(arithmetic, geometry);
   const WindowAxes& axes = geometry.axes;
   const int64_t work =
       std::max<int64_t>(1, axes[2].in * ColumnsOf(geometry) * geometry.in_channels);

@@ -9,16 +9,17 @@ namespace tandem::kernels {
 
 // `geometry` as in transposed.h; looks at the weights only: their group, kernel, stride, dilation
 // and channels. False where convolutions for each tap are at least as fast.
-bool HasDisjointFilters(Isa isa, const ConvGeometry& geometry);
+bool HasDisjointFilters(Arithmetic arithmetic, const ConvGeometry& geometry);
 
 // Packed B of gemm.h: a column for each tap and output channel.
-int64_t PackedDisjointFloats(Isa isa, const ConvGeometry& geometry);
+int64_t PackedDisjointFloats(Arithmetic arithmetic, const ConvGeometry& geometry);
 // `weights` as in transposed.h.
-void PackDisjoint(Isa isa, const ConvGeometry& geometry, const float* weights, float* packed);
+void PackDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const float* weights,
+                  float* packed);
 
 // Outputs that no tap meets are the epilogue of 0. Every element has the bits that the convolution
 // for its tap gives.
-void ConvDisjoint(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-                  const Parallel& parallel);
+void ConvDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+                  const ConvData& data, const Parallel& parallel);
 
 }  // namespace tandem::kernels

@@ -86,9 +86,9 @@ void ForEachPhase(const ConvGeometry& geometry, const Visit& visit) {
   }
 }
 
-int64_t PackedPhaseFloats(Isa isa, const ConvGeometry& geometry) {
-  return HasShortGroups(isa, geometry) ? PackedShortGroupFloats(isa, geometry)
-                                       : PackedConvFloats(isa, geometry);
+int64_t PackedPhaseFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  return HasShortGroups(arithmetic.isa, geometry) ? PackedShortGroupFloats(arithmetic.isa, geometry)
+                                                  : PackedConvFloats(arithmetic, geometry);
 }
 
 template <typename T>
@@ -130,44 +130,46 @@ void Scatter(const ConvGeometry& geometry, const T* weights, const T* x, T* y) {
 
 }  // namespace
 
-int64_t PackedConvTransposeFloats(Isa isa, const ConvGeometry& geometry) {
-  if (HasDisjointFilters(isa, geometry)) return PackedDisjointFloats(isa, geometry);
+int64_t PackedConvTransposeFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
+  if (HasDisjointFilters(arithmetic, geometry)) return PackedDisjointFloats(arithmetic, geometry);
   int64_t floats = 0;
-  ForEachPhase(geometry,
-               [&](const Phase& phase) { floats += PackedPhaseFloats(isa, phase.geometry); });
+  ForEachPhase(geometry, [&](const Phase& phase) {
+    floats += PackedPhaseFloats(arithmetic, phase.geometry);
+  });
   return floats;
 }
 
-void PackConvTransposeWeights(Isa isa, const ConvGeometry& geometry, const float* weights,
-                              float* packed) {
-  if (HasDisjointFilters(isa, geometry)) return PackDisjoint(isa, geometry, weights, packed);
+void PackConvTransposeWeights(Arithmetic arithmetic, const ConvGeometry& geometry,
+                              const float* weights, float* packed) {
+  if (HasDisjointFilters(arithmetic, geometry))
+    return PackDisjoint(arithmetic, geometry, weights, packed);
   ForEachPhase(geometry, [&](const Phase& phase) {
-    const int64_t floats = PackedPhaseFloats(isa, phase.geometry);
+    const int64_t floats = PackedPhaseFloats(arithmetic, phase.geometry);
     ConvWeights from = phase.weights;
     from.data = weights + phase.offset;
     if (!phase.has_taps) {
       std::fill_n(packed, floats, 0.0f);
-    } else if (HasShortGroups(isa, phase.geometry)) {
-      PackShortGroups(isa, phase.geometry, from, packed);
+    } else if (HasShortGroups(arithmetic.isa, phase.geometry)) {
+      PackShortGroups(arithmetic.isa, phase.geometry, from, packed);
     } else {
-      PackConvWeights(isa, phase.geometry, from, packed);
+      PackConvWeights(arithmetic, phase.geometry, from, packed);
     }
     packed += floats;
   });
 }
 
-void ConvTranspose(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-                   const Parallel& parallel) {
-  if (HasDisjointFilters(isa, geometry)) {
-    return ConvDisjoint(isa, geometry, packed, data, parallel);
+void ConvTranspose(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+                   const ConvData& data, const Parallel& parallel) {
+  if (HasDisjointFilters(arithmetic, geometry)) {
+    return ConvDisjoint(arithmetic, geometry, packed, data, parallel);
   }
   ForEachPhase(geometry, [&](const Phase& phase) {
-    if (HasShortGroups(isa, phase.geometry)) {
-      ConvShortGroups(isa, phase.geometry, packed, data, parallel);
+    if (HasShortGroups(arithmetic.isa, phase.geometry)) {
+      ConvShortGroups(arithmetic.isa, phase.geometry, packed, data, parallel);
     } else {
-      Conv(isa, phase.geometry, packed, data, parallel);
+      Conv(arithmetic, phase.geometry, packed, data, parallel);
     }
-    packed += PackedPhaseFloats(isa, phase.geometry);
+    packed += PackedPhaseFloats(arithmetic, phase.geometry);
   });
 }
 

@@ -14,13 +14,13 @@
 namespace tandem::kernels {
 
 // Packed weights depend on channels, groups, kernels, strides and dilations only.
-int64_t PackedConvTransposeFloats(Isa isa, const ConvGeometry& geometry);
+int64_t PackedConvTransposeFloats(Arithmetic arithmetic, const ConvGeometry& geometry);
 // `weights` in ONNX's layout [in_channels, out_per_group, taps].
-void PackConvTransposeWeights(Isa isa, const ConvGeometry& geometry, const float* weights,
-                              float* packed);
+void PackConvTransposeWeights(Arithmetic arithmetic, const ConvGeometry& geometry,
+                              const float* weights, float* packed);
 
-void ConvTranspose(Isa isa, const ConvGeometry& geometry, const float* packed, const ConvData& data,
-                   const Parallel& parallel);
+void ConvTranspose(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
+                   const ConvData& data, const Parallel& parallel);
 
 // The same in plain loops, on weights in ONNX's layout.
 void ConvTransposeReference(const ConvGeometry& geometry, const float* weights,

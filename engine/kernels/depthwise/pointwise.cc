@@ -20,13 +20,17 @@ int64_t StripPixels(const ConvGeometry& depthwise, const TileKernel& kernel) {
   return kernel.max_rows * std::clamp<int64_t>(tiles, 1, kMostTiles);
 }
 
+TileKernel KernelFor(Arithmetic arithmetic, const DepthwisePointwise& pair) {
+  return TileKernelFor(arithmetic, pair.depthwise.out_channels, pair.product.n);
+}
+
 class Run {
  public:
-  Run(Isa isa, const DepthwisePointwise& pair, float* scratch)
-      : isa_(isa),
+  Run(Arithmetic arithmetic, const DepthwisePointwise& pair, float* scratch)
+      : isa_(arithmetic.isa),
         pair_(pair),
         scratch_(scratch),
-        kernel_(TileKernelFor(isa)),
+        kernel_(KernelFor(arithmetic, pair)),
         pixels_(pair.depthwise.batch * pair.depthwise.out_pixels()),
         strip_(StripPixels(pair.depthwise, kernel_)) {}
 
@@ -70,13 +74,15 @@ class Run {
 
 }  // namespace
 
-int64_t DepthwisePointwiseScratchFloats(Isa isa, const ConvGeometry& depthwise, int threads) {
-  return threads * StripPixels(depthwise, TileKernelFor(isa)) * depthwise.out_channels;
+int64_t DepthwisePointwiseScratchFloats(Arithmetic arithmetic, const DepthwisePointwise& pair,
+                                        int threads) {
+  const ConvGeometry& depthwise = pair.depthwise;
+  return threads * StripPixels(depthwise, KernelFor(arithmetic, pair)) * depthwise.out_channels;
 }
 
-void ConvDepthwisePointwise(Isa isa, const DepthwisePointwise& pair, float* scratch,
+void ConvDepthwisePointwise(Arithmetic arithmetic, const DepthwisePointwise& pair, float* scratch,
                             const Parallel& parallel) {
-  const Run run(isa, pair, scratch);
+  const Run run(arithmetic, pair, scratch);
   if (run.strips() == 0) return;
   // Every thread has a strip of its own: it takes every so many of them.
   const int64_t threads = std::clamp<int64_t>(run.multiply_adds() / kGrainMultiplyAdds, 1,

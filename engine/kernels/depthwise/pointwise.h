@@ -4,7 +4,8 @@
 // Strips of z are made in scratch memory that stays in a cache, and never go to memory as a whole.
 //
 // Every element has the bits that the two convolutions give one after the other. Functions cannot
-// fail and never allocate. `isa` is not kReference.
+// fail and never allocate. The level is not
+// kReference.
 #pragma once
 
 #include "engine/kernels/depthwise/depthwise.h"
@@ -22,8 +23,9 @@ struct DepthwisePointwise {
 };
 
 // Floats of scratch for as many threads.
-int64_t DepthwisePointwiseScratchFloats(Isa isa, const ConvGeometry& depthwise, int threads);
-void ConvDepthwisePointwise(Isa isa, const DepthwisePointwise& pair, float* scratch,
+int64_t DepthwisePointwiseScratchFloats(Arithmetic arithmetic, const DepthwisePointwise& pair,
+                                        int threads);
+void ConvDepthwisePointwise(Arithmetic arithmetic, const DepthwisePointwise& pair, float* scratch,
                             const Parallel& parallel);
 
 }  // namespace tandem::kernels

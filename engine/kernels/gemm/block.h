@@ -8,7 +8,7 @@
 
 namespace tandem::kernels {
 
-inline constexpr int kMostTileRows = 16;                         // TileKernel::max_rows at the most
+inline constexpr int kMostTileRows = 32;                         // TileKernel::max_rows at the most
 inline constexpr int64_t kGrainMultiplyAdds = int64_t{1} << 16;  // that are worth a thread
 
 // How an m x n product is cut into units: blocks of rows times groups of panels. Depends on the
@@ -21,6 +21,10 @@ struct GemmUnits {
 
   GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel);
 };
+
+// Depth of the pieces that a sum over k is cut into, of `most` at the most: about equal, so that
+// none is short.
+int64_t DepthPiece(int64_t k, int64_t most);
 
 // Rows and columns of a product, of which the first column begins a panel, and where they go.
 struct GemmBlock {

@@ -1,5 +1,7 @@
 #include "engine/kernels/gemm/gemm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/kernels/gemm/block.h"
@@ -8,8 +10,7 @@ namespace tandem::kernels {
 namespace {
 
 constexpr int64_t kTilesPerBlock = 8;
-constexpr int64_t kPanelGroupFloats = int64_t{1} << 17;  // of packed B, half of an L2 cache
-constexpr int64_t kDepthStep = 512;                      // of the sum, done for a block at a time
+constexpr int64_t kDepthUnit = 32;
 
 // The rows of a block, from column `tile.k` of A on.
 void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
@@ -30,23 +31,31 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-void PackPanel(const PackSource& source, int64_t column, int64_t panel_columns, float* out) {
-  const int64_t used = std::min(panel_columns, source.n - column);
+void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t column, float* panel) {
+  const int64_t used = std::min<int64_t>(kernel.panel_columns, source.n - column);
   const MatrixView& b = source.b;
-  for (int64_t k = 0; k < source.k; ++k, out += panel_columns) {
-    const float* row = b.data + k * b.row_stride + column * b.column_stride;
-    for (int64_t j = 0; j < used; ++j) out[j] = source.scale * row[j * b.column_stride];
-    std::fill(out + used, out + panel_columns, 0.0f);
-  }
+  const auto read = [&](int64_t first, int64_t count, float* out) {
+    for (int64_t k = first; k < first + count; ++k, out += kernel.panel_columns) {
+      const float* row = b.data + k * b.row_stride + column * b.column_stride;
+      for (int64_t j = 0; j < used; ++j) out[j] = source.scale * row[j * b.column_stride];
+      std::fill(out + used, out + kernel.panel_columns, 0.0f);
+    }
+  };
+  kernel.pack(source.k, read, panel);
 }
 
 }  // namespace
 
+int64_t DepthPiece(int64_t k, int64_t most) {
+  const int64_t pieces = std::max<int64_t>(1, CeilDiv(k, most));
+  return std::min(most, CeilDiv(CeilDiv(k, pieces), kDepthUnit) * kDepthUnit);
+}
+
 GemmUnits::GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel) {
   rows = kernel.max_rows * kTilesPerBlock;
   blocks = CeilDiv(m, rows);
-  const int64_t panel_floats = std::clamp<int64_t>(k, 1, kDepthStep) * kernel.panel_columns;
-  const int64_t panels = std::clamp<int64_t>(kPanelGroupFloats / panel_floats, 1, 16);
+  const int64_t panel_floats = std::clamp<int64_t>(k, 1, kernel.depth) * kernel.panel_columns;
+  const int64_t panels = std::clamp<int64_t>(kernel.group_floats / panel_floats, 1, 16);
   columns = panels * kernel.panel_columns;
   groups = CeilDiv(n, columns);
 }
@@ -54,17 +63,17 @@ GemmUnits::GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel) 
 void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKernel& kernel,
               const GemmBlock& block) {
   Tile tile;
-  tile.panel_floats = problem.k * kernel.panel_columns;
+  tile.panel_floats = kernel.PanelFloats(problem.k);
   tile.columns = block.columns;
   tile.c_row_stride = block.c_row_stride;
   tile.prologue = problem.prologue;
   tile.epilogue = problem.epilogue;
   tile.operands = problem.operands;
   tile.column = block.column;
-  const float* b = packed_b + block.column / kernel.panel_columns * tile.panel_floats;
+  tile.b = packed_b + block.column / kernel.panel_columns * tile.panel_floats;
+  const int64_t depth = DepthPiece(problem.k, kernel.depth);
   do {
-    tile.depth = std::min(kDepthStep, problem.k - tile.k);
-    tile.b = b + tile.k * kernel.panel_columns;
+    tile.depth = std::min(depth, problem.k - tile.k);
     tile.start = tile.k == 0 ? TileStart::kZero : TileStart::kResume;
     tile.end = tile.k + tile.depth == problem.k ? TileEnd::kFinal : TileEnd::kPartial;
     RunRows(problem, kernel, tile, block);
@@ -72,26 +81,33 @@ void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKerne
   } while (tile.k < problem.k);
 }
 
-int64_t PanelColumns(Isa isa) { return TileKernelFor(isa).panel_columns; }
-
-int64_t PackedFloats(Isa isa, int64_t k, int64_t n) {
-  const int64_t columns = PanelColumns(isa);
-  return CeilDiv(n, columns) * columns * k;
+std::string PackFormat(Arithmetic arithmetic, int64_t k, int64_t n) {
+  const TileKernel kernel = TileKernelFor(arithmetic, k, n);
+  return fmt::format("{}{}panel={}", kernel.name, kernel.name.empty() ? "" : " ",
+                     kernel.panel_columns);
 }
 
-void PackB(Isa isa, const PackSource& source, float* packed, const Parallel& parallel) {
-  const int64_t columns = PanelColumns(isa);
+int64_t PackedFloats(Arithmetic arithmetic, int64_t k, int64_t n) {
+  const TileKernel kernel = TileKernelFor(arithmetic, k, n);
+  return CeilDiv(n, kernel.panel_columns) * kernel.PanelFloats(k);
+}
+
+void PackB(Arithmetic arithmetic, const PackSource& source, float* packed,
+           const Parallel& parallel) {
+  const TileKernel kernel = TileKernelFor(arithmetic, source.k, source.n);
+  const int64_t columns = kernel.panel_columns;
   const int64_t grain = CeilDiv(kGrainMultiplyAdds / 4, std::max<int64_t>(1, source.k * columns));
   parallel.For(CeilDiv(source.n, columns), grain, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) {
-      PackPanel(source, panel * columns, columns, packed + panel * columns * source.k);
+      PackPanel(kernel, source, panel * columns, packed + panel * kernel.PanelFloats(source.k));
     }
   });
 }
 
-void Gemm(Isa isa, const GemmProblem& problem, const float* packed_b, const Parallel& parallel) {
+void Gemm(Arithmetic arithmetic, const GemmProblem& problem, const float* packed_b,
+          const Parallel& parallel) {
   if (problem.m == 0 || problem.n == 0) return;
-  const TileKernel kernel = TileKernelFor(isa);
+  const TileKernel kernel = TileKernelFor(arithmetic, problem.k, problem.n);
   const GemmUnits units(problem.m, problem.n, problem.k, kernel);
   const int64_t unit_work = std::min(units.rows, problem.m) * std::min(units.columns, problem.n) *
                             std::max<int64_t>(1, problem.k);

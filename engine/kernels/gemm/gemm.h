@@ -1,17 +1,20 @@
 // Matrix product in float32 with a packed right side and an epilogue:
 //   C[m,n] = epilogue(sum over k of prologue(A[m,k]) * B[k,n])
 //
-// Every element of C is summed over k = 0, 1, ... in that order, whatever m, the tile it falls in
-// or the number of threads: a row has the same bits alone and inside any batch. k = 0 gives
-// epilogue(0). Functions cannot fail, never allocate and may run from several threads at once.
+// Every element of C is summed over k in an order that k, n and the arithmetic decide, whatever m,
+// the tile it falls in or the number of threads: a row has the same bits alone and inside any
+// batch. The plain kernels sum over k = 0, 1, ... one by one; sums of bfloat16 products are
+// described in amx.h. k = 0 gives epilogue(0). Functions cannot fail, never allocate and may run
+// from several threads at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/function_ref.h"
-#include "engine/base/cpu.h"
 #include "engine/base/parallel.h"
+#include "engine/base/precision.h"
 #include "engine/kernels/epilogue.h"
 #include "engine/kernels/gemm/prologue.h"
 #include "engine/kernels/reduce/reduce.h"
@@ -33,14 +36,16 @@ struct PackSource {
   float scale = 1;  // every element is multiplied by it
 };
 
-// Columns of one panel of packed B. Packed B is a row of panels; a panel holds, for each k, the
-// elements of its columns side by side; the last one is filled up with zeros. Conv, Gemm and MatMul
-// share this format. Not for Isa::kReference.
-int64_t PanelColumns(Isa isa);
+// Packed B is a row of panels, each of so many columns; the last one is filled up with zeros. Conv,
+// Gemm and MatMul share the formats. None is for Isa::kReference.
+
+// The format of packed B, for people and keys: equal matrices are packed alike in equal formats.
+std::string PackFormat(Arithmetic arithmetic, int64_t k, int64_t n);
 // Floats that packed B takes.
-int64_t PackedFloats(Isa isa, int64_t k, int64_t n);
-// Writes PackedFloats(isa, k, n) floats, aligned to kBufferAlignment.
-void PackB(Isa isa, const PackSource& source, float* packed, const Parallel& parallel);
+int64_t PackedFloats(Arithmetic arithmetic, int64_t k, int64_t n);
+// Writes PackedFloats(arithmetic, k, n) floats, aligned to kBufferAlignment.
+void PackB(Arithmetic arithmetic, const PackSource& source, float* packed,
+           const Parallel& parallel);
 
 struct GemmProblem {
   int64_t m = 0;
@@ -56,8 +61,9 @@ struct GemmProblem {
   const Prologue* prologue = nullptr;         // null: none
 };
 
-// `packed_b` was made by PackB for the same isa (not kReference), k and n.
-void Gemm(Isa isa, const GemmProblem& problem, const float* packed_b, const Parallel& parallel);
+// `packed_b` was made by PackB for the same arithmetic (not kReference), k and n.
+void Gemm(Arithmetic arithmetic, const GemmProblem& problem, const float* packed_b,
+          const Parallel& parallel);
 
 // The same product on B as it comes, in plain loops.
 void GemmReference(const GemmProblem& problem, const MatrixView& b, float scale);
@@ -80,10 +86,10 @@ struct ReducedGemm {
 bool HasRowReduction(ReduceOp op);
 // Floats of scratch for as many threads. The m x n elements of no item are ever there at once,
 // beyond a block of them for each thread.
-int64_t ReducedGemmScratchFloats(Isa isa, const ReducedGemm& product, int threads);
+int64_t ReducedGemmScratchFloats(Arithmetic arithmetic, const ReducedGemm& product, int threads);
 // Rows are reduced in blocks, whatever the number of items and threads: up to a block of rows the
 // bits are those of the product and the reduction one after the other.
-void ReduceGemm(Isa isa, const ReducedGemm& product,
+void ReduceGemm(Arithmetic arithmetic, const ReducedGemm& product,
                 absl::FunctionRef<ReducedGemm::Operands(int64_t item)> operands, float* scratch,
                 const Parallel& parallel);
 

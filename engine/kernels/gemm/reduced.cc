@@ -58,15 +58,15 @@ struct ScratchPlan {
 
 class Run {
  public:
-  Run(Isa isa, const ReducedGemm& product,
+  Run(Arithmetic arithmetic, const ReducedGemm& product,
       absl::FunctionRef<ReducedGemm::Operands(int64_t)> operands, float* scratch)
       : product_(product),
         operands_(operands),
         scratch_(scratch),
-        kernel_(TileKernelFor(isa)),
+        kernel_(TileKernelFor(arithmetic, product.problem.k, product.problem.n)),
         strips_(product, kernel_),
         plan_(product, strips_),
-        reduction_(FindColumnReduction(product.op, isa)) {}
+        reduction_(FindColumnReduction(product.op, arithmetic.isa)) {}
 
   int64_t units() const { return strips_.count * strips_.units.groups; }
   int64_t groups() const { return strips_.units.groups; }
@@ -150,16 +150,17 @@ class Run {
 
 bool HasRowReduction(ReduceOp op) { return op != ReduceOp::kProd && op != ReduceOp::kLogSumExp; }
 
-int64_t ReducedGemmScratchFloats(Isa isa, const ReducedGemm& product, int threads) {
-  return ScratchPlan(product, Strips(product, TileKernelFor(isa))).Floats(threads);
+int64_t ReducedGemmScratchFloats(Arithmetic arithmetic, const ReducedGemm& product, int threads) {
+  const TileKernel kernel = TileKernelFor(arithmetic, product.problem.k, product.problem.n);
+  return ScratchPlan(product, Strips(product, kernel)).Floats(threads);
 }
 
-void ReduceGemm(Isa isa, const ReducedGemm& product,
+void ReduceGemm(Arithmetic arithmetic, const ReducedGemm& product,
                 absl::FunctionRef<ReducedGemm::Operands(int64_t item)> operands, float* scratch,
                 const Parallel& parallel) {
   const GemmProblem& shape = product.problem;
   if (product.items == 0 || shape.n == 0) return;
-  const Run run(isa, product, operands, scratch);
+  const Run run(arithmetic, product, operands, scratch);
   const int64_t work = product.items * shape.m * shape.n * std::max<int64_t>(1, shape.k);
   // Every thread has a strip of its own: it takes every so many units.
   const int64_t threads = std::clamp<int64_t>(work / kGrainMultiplyAdds, 1,

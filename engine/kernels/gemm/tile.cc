@@ -118,7 +118,7 @@ void RunPanels(const Tile& tile, int64_t column) {
                       HWY_ATTR { return access(j).Load(c + r * tile.c_row_stride + j * kLanes); });
   }
 
-  const float* b = tile.b + column / kPanelColumns * tile.panel_floats;
+  const float* b = tile.b + column / kPanelColumns * tile.panel_floats + tile.k * kPanelColumns;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const float* a[kRows];
     TANDEM_UNROLL
@@ -214,7 +214,7 @@ HWY_NOINLINE void RunCopied(const Tile& tile) {
         const float* row = tile.rows[tap * tile.row_step + r] + done;
         float* copy = copies + r * kCopyStride;
         if (tile.prologue != nullptr) {
-          ApplyPrologue(*tile.prologue, {row, tile.k + done, piece.depth}, copy);
+          ApplyPrologue(*tile.prologue, {row, piece.k, piece.depth}, copy);
         } else {
           std::memcpy(copy, row, static_cast<size_t>(piece.depth) * sizeof(float));
         }
@@ -223,7 +223,7 @@ HWY_NOINLINE void RunCopied(const Tile& tile) {
       if (last) piece.end = tile.end;
       RunTileOf<kMaxRows>(piece);
       piece.start = TileStart::kResume;
-      piece.b += piece.depth * kPanelColumns;
+      piece.k += piece.depth;
     }
   }
 }
@@ -234,7 +234,17 @@ void RunTile(const Tile& tile) {
   RunTileOf<kMaxRows>(tile);
 }
 
-TileKernel MakeTileKernel() { return {kMaxRows, static_cast<int>(kPanelColumns), &RunTile}; }
+void PackPanel(int64_t k, PanelReader read, float* panel) { read(0, k, panel); }
+
+TileKernel MakeTileKernel() {
+  TileKernel kernel;
+  kernel.max_rows = kMaxRows;
+  kernel.panel_columns = static_cast<int>(kPanelColumns);
+  kernel.step_floats = kPanelColumns;
+  kernel.pack = &PackPanel;
+  kernel.run = &RunTile;
+  return kernel;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tandem::kernels
@@ -245,7 +255,7 @@ namespace tandem::kernels {
 
 HWY_EXPORT(MakeTileKernel);
 
-TileKernel TileKernelFor(Isa isa) { return TANDEM_DISPATCH(isa, MakeTileKernel)(); }
+TileKernel PlainTileKernel(Isa isa) { return TANDEM_DISPATCH(isa, MakeTileKernel)(); }
 
 }  // namespace tandem::kernels
 #endif  // HWY_ONCE

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
-#include "engine/base/cpu.h"
+#include "absl/functional/function_ref.h"
+#include "engine/base/precision.h"
 #include "engine/kernels/epilogue.h"
 #include "engine/kernels/gemm/prologue.h"
 
@@ -13,7 +15,7 @@ namespace tandem::kernels {
 
 enum class TileStart : uint8_t {
   kZero,    // sums start at 0
-  kResume,  // sums start at what C holds: a long row is computed piece by piece with the same bits
+  kResume,  // sums start at what C holds: a long row is computed piece by piece
 };
 enum class TileEnd : uint8_t {
   kPartial,  // C receives the sums
@@ -27,7 +29,9 @@ struct Tile {
   int row_count = 0;  // 1 to TileKernel::max_rows
   int64_t taps = 1;
   int64_t depth = 0;
-  int64_t k = 0;  // of the first element of the runs in the prologue's operands
+  // The same runs as TileKernel::cut leaves them; null: the kernel cuts them itself.
+  const float* const* cut = nullptr;
+  int64_t k = 0;  // of the first element of the runs, in packed B and in the prologue's operands
   const Prologue* prologue = nullptr;  // null: none; only with one tap
   // Packed panels, of which the first starts at `b`; `panel_floats` from one to the next.
   const float* b = nullptr;
@@ -44,13 +48,40 @@ struct Tile {
   int64_t row_step_of_operands = 1;  // from one row of the tile to the next
 };
 
+// Writes the elements of a panel's columns for k, k + 1, ..., k + count - 1, row by row. Columns
+// beyond the matrix are zeros.
+using PanelReader = absl::FunctionRef<void(int64_t k, int64_t count, float* rows)>;
+
 struct TileKernel {
+  std::string_view name;  // "bf16x3"; empty for multiply-adds of float32
   int max_rows = 0;
   int panel_columns = 0;
+  // A panel is a head and, for each `step` neighbours in k, so many floats.
+  int64_t head_floats = 0;
+  int64_t step = 1;
+  int64_t step_floats = 0;
+  void (*pack)(int64_t k, PanelReader read, float* panel) = nullptr;
+  int64_t depth = 512;                      // that a long sum is cut into, at the most
+  int64_t group_floats = int64_t{1} << 17;  // of packed B that are multiplied by a block of rows
   void (*run)(const Tile& tile) = nullptr;
+  // Kernels that cut rows into parts before they multiply can be handed runs that are cut, where a
+  // run belongs to several rows or a row to several tiles. Null for other kernels. `depth` is a
+  // multiple of `step`; a run of zeros is CutFloats(depth) zeros.
+  void (*cut)(const float* run, int64_t depth, float* to) = nullptr;
+  int64_t cut_head_floats = 0;
+  int64_t cut_step_floats = 0;
+
+  int64_t PanelFloats(int64_t k) const { return head_floats + (k + step - 1) / step * step_floats; }
+  int64_t CutFloats(int64_t depth) const {
+    return cut_head_floats + depth / step * cut_step_floats;
+  }
 };
 
-// The kernel for `isa`, which is not kReference.
-TileKernel TileKernelFor(Isa isa);
+// The kernel of float32 multiply-adds for `isa`, which is not kReference. Sums go over k in rising
+// order, whatever the pieces.
+TileKernel PlainTileKernel(Isa isa);
+
+// The kernel of k x n matrices B: a sum of bfloat16 products (amx.h), or the plain one.
+TileKernel TileKernelFor(Arithmetic arithmetic, int64_t k, int64_t n);
 
 }  // namespace tandem::kernels

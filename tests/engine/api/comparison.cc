@@ -35,7 +35,10 @@ std::vector<NamedTensor> Those(const std::vector<NamedTensor>& inputs, const Mod
 }  // namespace
 
 EngineOptions WithoutPasses() {
-  return {.threads = 1, .towers = false, .disabled_passes = optimizer::PassNames()};
+  return {.threads = 1,
+          .precision = Precision::kF32Plain,
+          .towers = false,
+          .disabled_passes = optimizer::PassNames()};
 }
 
 EngineOptions WithoutPacks() {
@@ -140,7 +143,9 @@ struct Exchange {
 
 // What the oracle says, for every batch; none where a model does not load.
 std::vector<Exchange> Expectations(const std::string& bytes, const Meaning& meaning) {
-  const Engine engine(meaning.options);
+  EngineOptions options = meaning.options;
+  options.precision = Precision::kF32Plain;
+  const Engine engine(options);
   const auto model = LoadModel(engine, bytes);
   const auto oracle = LoadModel(engine, meaning.oracle);
   std::vector<Exchange> exchanges;
@@ -161,7 +166,7 @@ void ExpectMeans(const std::string& bytes, const Meaning& meaning) {
   const std::vector<std::string> orders = OrdersOf(bytes);
   for (const int threads : {1, 2, 4}) {
     for (size_t order = 0; order < orders.size(); ++order) {
-      const Engine engine(EngineOptions{.threads = threads});
+      const Engine engine(EngineOptions{.threads = threads, .precision = Precision::kF32Plain});
       const auto model = LoadModel(engine, orders[order]);
       ASSERT_NE(model, nullptr);
       for (size_t i = 0; i < exchanges.size(); ++i) {

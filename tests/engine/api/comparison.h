@@ -12,7 +12,8 @@
 
 namespace tandem::test {
 
-// What a model, serialized, must compute.
+// What a model, serialized, must compute. Products are float32 multiply-adds, in the model and in
+// the oracle: what is compared is how the model is rearranged.
 struct Meaning {
   // A model that computes it in another way, run on one thread; its inputs are among the model's.
   std::string oracle;

@@ -162,9 +162,7 @@ TEST(ComputedWeights, LowRankUpdatesAreMergedIntoTheirWeight) {
     const Loaded loaded = LoadAndRun(engine, builder, inputs);
     EXPECT_EQ(loaded.kernels.size(), 1u) << loaded.model->Explain();
     EXPECT_EQ(engine.stats().constant_bytes, 0u);
-    EngineOptions options;
-    options.disabled_passes = {"fold_constants"};
-    const Engine unfolding(options);
+    const Engine unfolding(test::WithoutFolding());
     const Loaded plain = LoadAndRun(unfolding, builder, inputs);
     EXPECT_TRUE(Close(loaded.outputs[0].tensor, plain.outputs[0].tensor, Exact()));
   }
@@ -273,9 +271,7 @@ TEST(ComputedWeights, MaskedWeightsAndBranchesOfRepVggArePackedAtLoad) {
   const std::vector<NamedTensor> inputs = {{"x", RandomFloats({1, 16, 9, 9}, 4)}};
   const Loaded loaded = LoadAndRun(engine, builder, inputs);
   EXPECT_EQ(loaded.kernels.size(), 1u) << loaded.model->Explain();
-  EngineOptions options;
-  options.disabled_passes = {"fold_constants"};
-  const Engine plain(options);
+  const Engine plain(test::WithoutFolding());
   EXPECT_TRUE(Close(loaded.outputs[0].tensor, LoadAndRun(plain, builder, inputs).outputs[0].tensor,
                     Exact()));
 }

@@ -8,9 +8,14 @@ Tensor IntTensor(const std::vector<int64_t>& values) {
   return Tensor::Of<int64_t>({std::ssize(values)}, std::span<const int64_t>(values));
 }
 
+EngineOptions WithoutFolding() {
+  return {.threads = 1, .precision = Precision::kF32Plain, .disabled_passes = {"fold_constants"}};
+}
+
 EngineOptions Strict() {
   EngineOptions options;
   options.threads = 1;
+  options.precision = Precision::kF32Plain;
   options.fold_growth_bytes = 256;
   options.model_growth_share = 0;
   options.model_growth_bytes = 256;
@@ -50,10 +55,7 @@ void ExpectFolded(const ModelBuilder& builder, const std::vector<NamedTensor>& i
   ASSERT_NE(folded.model, nullptr);
   EXPECT_EQ(folded.kernels.size(), steps) << folded.model->Explain();
   EXPECT_TRUE(folded.declines.empty()) << folded.model->Explain();
-  EngineOptions options;
-  options.threads = 1;
-  options.disabled_passes = {"fold_constants"};
-  const Engine unfolding(options);
+  const Engine unfolding(WithoutFolding());
   const Loaded plain = LoadAndRun(unfolding, builder, inputs);
   EXPECT_GT(plain.kernels.size(), steps);
   ASSERT_EQ(folded.outputs.size(), plain.outputs.size());

@@ -17,6 +17,8 @@ Tensor IntTensor(const std::vector<int64_t>& values);
 // Loads with every constant of more than a few bytes held to what a fold frees: what is folded here
 // is folded at any size.
 EngineOptions Strict();
+// Loads without folding, for the model that a folded one is compared with.
+EngineOptions WithoutFolding();
 
 // A model with its answer to a request; without a model, all is empty and the test has failed.
 struct Loaded {

@@ -9,6 +9,7 @@
 
 #include "engine/base/cpu.h"
 #include "engine/base/memory.h"
+#include "engine/base/precision.h"
 #include "tests/support/temp_directory.h"
 
 namespace tandem {
@@ -147,6 +148,15 @@ TEST_F(AvailableCpusTest, IgnoreAQuotaOfMinusOne) {
   Write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   Write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(Cpus(), without);
+}
+
+TEST(PrecisionNames, AreReadBackAndOthersAreRefused) {
+  for (const Precision precision :
+       {Precision::kF32Plain, Precision::kF32, Precision::kF32Strict, Precision::kBf16}) {
+    EXPECT_EQ(*ParsePrecision(PrecisionName(precision)), precision);
+  }
+  EXPECT_EQ(Message(ParsePrecision("fp32").status()),
+            "'fp32' is no precision; f32_plain, f32, f32_strict and bf16 are");
 }
 
 }  // namespace

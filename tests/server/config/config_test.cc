@@ -115,9 +115,12 @@ TEST(CommandLine, SecondsMayHaveFractions) {
 }
 
 TEST(CommandLine, ComputeLimitsAreRead) {
-  const ServerConfig config = Serve({"--cpu", "avx2", "--default-max-batch-size", "0",
-                                     "--max-queue", "17", "--max-message-bytes", "1024"});
+  EXPECT_EQ(Serve({}).precision, Precision::kF32);
+  const ServerConfig config =
+      Serve({"--cpu", "avx2", "--precision", "f32_strict", "--default-max-batch-size", "0",
+             "--max-queue", "17", "--max-message-bytes", "1024"});
   EXPECT_EQ(config.isa, Isa::kAvx2);
+  EXPECT_EQ(config.precision, Precision::kF32Strict);
   EXPECT_EQ(config.default_max_batch_size, 0);
   EXPECT_EQ(config.max_queue, 17);
   EXPECT_EQ(config.max_message_bytes, 1024);
@@ -221,7 +224,8 @@ TEST(CommandLine, HelpNamesEveryFlagAndSubcommand) {
     const std::string& text = std::get<PrintConfig>(*parsed).text;
     for (const char* word :
          {"--model-repository", "--model-store", "--grpc-port", "--allow-metrics", "--drain-delay",
-          "--exit-timeout-secs", "--cpu", "--triton-metrics", "--log-format", "serve", "health"}) {
+          "--exit-timeout-secs", "--cpu", "--precision", "--triton-metrics", "--log-format",
+          "serve", "health"}) {
       EXPECT_THAT(text, HasSubstr(word));
     }
     EXPECT_THAT(text, HasSubstr("2 s after"));

@@ -8,19 +8,12 @@
 
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/tensor/tensor.h"
+#include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
 namespace {
-
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
 
 WindowAxis Axis(int64_t in, WindowAxis axis) {
   axis.in = in;
@@ -60,24 +53,39 @@ struct Case {
     return y;
   }
   // By the kernel for short groups where it can, or else the indirect product.
-  Tensor Packed(Isa isa, const Parallel& parallel = SequentialParallel()) {
+  Tensor Packed(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
     const ConvWeights native = NativeWeights(geometry, weights.data<float>());
-    if (!HasShortGroups(isa, geometry)) return Indirect(isa, parallel);
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedShortGroupFloats(isa, geometry)});
-    PackShortGroups(isa, geometry, native, packed.mutable_data<float>());
-    ConvShortGroups(isa, geometry, packed.data<float>(), Data(), parallel);
+    if (!HasShortGroups(by.isa, geometry)) return Indirect(by, parallel);
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedShortGroupFloats(by.isa, geometry)});
+    PackShortGroups(by.isa, geometry, native, packed.mutable_data<float>());
+    ConvShortGroups(by.isa, geometry, packed.data<float>(), Data(), parallel);
     return y;
   }
-  Tensor Indirect(Isa isa, const Parallel& parallel = SequentialParallel()) {
+  Tensor Indirect(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
     const ConvWeights native = NativeWeights(geometry, weights.data<float>());
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(isa, geometry)});
-    PackConvWeights(isa, geometry, native, packed.mutable_data<float>());
-    Conv(isa, geometry, packed.data<float>(), Data(), parallel);
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, geometry)});
+    PackConvWeights(by, geometry, native, packed.mutable_data<float>());
+    Conv(by, geometry, packed.data<float>(), Data(), parallel);
+    return y;
+  }
+  // The same with scratch, behind which nothing is written.
+  Tensor WithScratch(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
+    const ConvWeights native = NativeWeights(geometry, weights.data<float>());
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, geometry)});
+    PackConvWeights(by, geometry, native, packed.mutable_data<float>());
+    const int64_t floats = ConvScratchFloats(by, geometry);
+    Tensor scratch = *Tensor::Allocate(DType::kFloat, {floats + 1});
+    std::fill_n(scratch.mutable_data<float>(), floats, std::numeric_limits<float>::quiet_NaN());
+    scratch.mutable_data<float>()[floats] = 12;
+    ConvData data = Data();
+    data.scratch = scratch.mutable_data<float>();
+    Conv(by, geometry, packed.data<float>(), data, parallel);
+    EXPECT_EQ(scratch.data<float>()[floats], 12);
     return y;
   }
   int64_t Depth() const { return geometry.taps() * geometry.in_per_group(); }
-  std::string Text(Isa isa) const {
-    return fmt::format("{} {} -> {} channels, group {}, {} taps", IsaName(isa),
+  std::string Text(Arithmetic by) const {
+    return fmt::format("{} {} -> {} channels, group {}, {} taps", test::NameOf(by),
                        geometry.in_channels, geometry.out_channels, geometry.group,
                        geometry.taps());
   }
@@ -86,11 +94,11 @@ struct Case {
 void ExpectAsReference(const ConvGeometry& geometry) {
   Case conv(geometry);
   const Tensor expected = conv.Reference();
-  for (const Isa isa : Isas()) {
-    ASSERT_TRUE(test::Close(conv.Packed(isa), expected, test::Reduction(conv.Depth())))
-        << conv.Text(isa);
-    ASSERT_TRUE(test::Close(conv.Indirect(isa), expected, test::Reduction(conv.Depth())))
-        << "indirect " << conv.Text(isa);
+  for (const Arithmetic& by : test::Arithmetics()) {
+    ASSERT_TRUE(test::Close(conv.Packed(by), expected, test::ToleranceOf(by, conv.Depth())))
+        << conv.Text(by);
+    ASSERT_TRUE(test::Close(conv.Indirect(by), expected, test::ToleranceOf(by, conv.Depth())))
+        << "indirect " << conv.Text(by);
   }
 }
 
@@ -167,27 +175,81 @@ TEST(ConvKernels, LongRowsAndManyTapsAgreeWithTheReference) {
                               Axis(3, {.kernel = 2, .pad_begin = 5, .pad_end = 3})}});
 }
 
+TEST(ConvKernels, ScratchChangesNoBits) {
+  for (const int64_t group : {1, 3}) {
+    for (const int64_t in : {32, 33, 64, 96, 512, 544}) {
+      for (const WindowAxes& axes : Windows()) {
+        Case conv({.batch = 2,
+                   .in_channels = in * group,
+                   .out_channels = 33 * group,
+                   .group = group,
+                   .axes = axes});
+        const Tensor expected = conv.Reference();
+        for (const Arithmetic& by : test::Arithmetics()) {
+          const Tensor without = conv.Indirect(by);
+          ASSERT_TRUE(test::Close(without, expected, test::ToleranceOf(by, conv.Depth())))
+              << conv.Text(by);
+          for (const int threads : {1, 3}) {
+            ASSERT_TRUE(test::Close(conv.WithScratch(by, *MakeThreadParallel(threads)), without,
+                                    test::Exact()))
+                << conv.Text(by);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvKernels, ASpecialNumberIsWhatIeeeSaysWhereWindowsMeetItAndNowhereElse) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
+  for (const float special : {kInf, -kInf, kInf - kInf, 3e38f, 1e-40f}) {
+    for (const int64_t in : {40, 64}) {
+      Case conv({.in_channels = in, .out_channels = 40, .axes = {Axis(9, plain), Axis(9, plain)}});
+      conv.epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn}};
+      Case with = conv;
+      with.x = test::RandomFloats(conv.x.shape(), 1);
+      with.x.mutable_data<float>()[(4 * 9 + 5) * in + 7] = special;
+      const Tensor expected = with.Reference();
+      for (const Arithmetic& by : test::Arithmetics()) {
+        const Tensor before = conv.WithScratch(by);
+        for (const Tensor& after : {with.Indirect(by), with.WithScratch(by)}) {
+          for (int64_t pixel = 0; pixel < 81; ++pixel) {
+            const bool meets = std::abs(pixel / 9 - 4) <= 1 && std::abs(pixel % 9 - 5) <= 1;
+            const auto of = [pixel](const Tensor& y) {
+              return y.Reshaped({81, 40}).Rows(pixel, pixel + 1);
+            };
+            ASSERT_TRUE(test::Close(of(after), of(meets ? expected : before),
+                                    meets ? test::ToleranceOf(by, conv.Depth()) : test::Exact()))
+                << conv.Text(by) << " " << special << " pixel " << pixel;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ConvKernels, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreads) {
   struct Channels {
     int64_t in, out, group;
   };
   for (const auto& [in, out, group] :
-       {Channels{3, 17, 1}, {33, 31, 1}, {20, 20, 5}, {18, 36, 18}}) {
+       {Channels{3, 17, 1}, {33, 31, 1}, {64, 40, 1}, {20, 20, 5}, {18, 36, 18}}) {
     for (const WindowAxes& axes : Windows()) {
       Case whole(
           {.batch = 3, .in_channels = in, .out_channels = out, .group = group, .axes = axes});
       Case one({.in_channels = in, .out_channels = out, .group = group, .axes = axes});
-      for (const Isa isa : Isas()) {
-        const Tensor expected = whole.Packed(isa);
+      for (const Arithmetic& by : test::Arithmetics()) {
+        const Tensor expected = whole.Packed(by);
         for (const int threads : {2, 4}) {
           EXPECT_TRUE(
-              test::Close(whole.Packed(isa, *MakeThreadParallel(threads)), expected, test::Exact()))
-              << whole.Text(isa);
+              test::Close(whole.Packed(by, *MakeThreadParallel(threads)), expected, test::Exact()))
+              << whole.Text(by);
         }
         for (int64_t item = 0; item < 3; ++item) {
           one.x = whole.x.Rows(item, item + 1);
-          EXPECT_TRUE(test::Close(one.Packed(isa), expected.Rows(item, item + 1), test::Exact()))
-              << whole.Text(isa);
+          EXPECT_TRUE(test::Close(one.Packed(by), expected.Rows(item, item + 1), test::Exact()))
+              << whole.Text(by);
         }
       }
     }
@@ -204,23 +266,23 @@ TEST(ConvKernels, AnOutputWithGapsIsWrittenInItsPlacesOnly) {
                 .axes = {Axis(5, plain), Axis(6, plain)}});
     Case sparse = dense;
     sparse.geometry.outputs = {{}, {11, 2, 1}, {20, 3, 2}};
-    for (const Isa isa : Isas()) {
-      const Tensor expected = dense.Packed(isa);
+    for (const Arithmetic& by : test::Arithmetics()) {
+      const Tensor expected = dense.Packed(by);
       ConvData data = sparse.Data();
       Tensor y = test::RandomFloats({2, 11, 20, 12}, 9, 7, 8);
       const Tensor before = test::RandomFloats({2, 11, 20, 12}, 9, 7, 8);
       data.y = y.mutable_data<float>();
       const ConvWeights native = NativeWeights(dense.geometry, dense.weights.data<float>());
-      const bool grouped = HasShortGroups(isa, dense.geometry);
+      const bool grouped = HasShortGroups(by.isa, dense.geometry);
       Tensor packed =
-          *Tensor::Allocate(DType::kFloat, {grouped ? PackedShortGroupFloats(isa, dense.geometry)
-                                                    : PackedConvFloats(isa, dense.geometry)});
+          *Tensor::Allocate(DType::kFloat, {grouped ? PackedShortGroupFloats(by.isa, dense.geometry)
+                                                    : PackedConvFloats(by, dense.geometry)});
       if (grouped) {
-        PackShortGroups(isa, sparse.geometry, native, packed.mutable_data<float>());
-        ConvShortGroups(isa, sparse.geometry, packed.data<float>(), data, SequentialParallel());
+        PackShortGroups(by.isa, sparse.geometry, native, packed.mutable_data<float>());
+        ConvShortGroups(by.isa, sparse.geometry, packed.data<float>(), data, SequentialParallel());
       } else {
-        PackConvWeights(isa, sparse.geometry, native, packed.mutable_data<float>());
-        Conv(isa, sparse.geometry, packed.data<float>(), data, SequentialParallel());
+        PackConvWeights(by, sparse.geometry, native, packed.mutable_data<float>());
+        Conv(by, sparse.geometry, packed.data<float>(), data, SequentialParallel());
       }
       for (int64_t i = 0; i < y.elements(); ++i) {
         const int64_t column = i / 12 % 20;
@@ -229,7 +291,7 @@ TEST(ConvKernels, AnOutputWithGapsIsWrittenInItsPlacesOnly) {
         const int64_t from = ((i / 12 / 20 / 11 * 5 + row / 2) * 6 + column / 3) * 12 + i % 12;
         ASSERT_EQ(y.data<float>()[i],
                   computed ? expected.data<float>()[from] : before.data<float>()[i])
-            << IsaName(isa) << " group " << group << " element " << i;
+            << test::NameOf(by) << " group " << group << " element " << i;
       }
     }
   }

@@ -8,19 +8,12 @@
 
 #include "engine/kernels/depthwise/fusion.h"
 #include "engine/tensor/tensor.h"
+#include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
 namespace {
-
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
 
 WindowAxis Axis(int64_t in, WindowAxis axis) {
   axis.in = in;
@@ -70,37 +63,37 @@ struct Case {
     for (WindowAxis& axis : pointwise.axes) axis = {.in = axis.out, .out = axis.out};
     return pointwise;
   }
-  Tensor PackedFirst(Isa isa) const {
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedShortGroupFloats(isa, geometry)});
-    PackShortGroups(isa, geometry, NativeWeights(geometry, first_weights.data<float>()),
+  Tensor PackedFirst(Arithmetic by) const {
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedShortGroupFloats(by.isa, geometry)});
+    PackShortGroups(by.isa, geometry, NativeWeights(geometry, first_weights.data<float>()),
                     packed.mutable_data<float>());
     return packed;
   }
-  Tensor PackedSecond(Isa isa) const {
+  Tensor PackedSecond(Arithmetic by) const {
     const ConvGeometry pointwise = Pointwise();
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(isa, pointwise)});
-    PackConvWeights(isa, pointwise, NativeWeights(pointwise, weights.data<float>()),
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, pointwise)});
+    PackConvWeights(by, pointwise, NativeWeights(pointwise, weights.data<float>()),
                     packed.mutable_data<float>());
     return packed;
   }
 
-  Tensor OneByOne(Isa isa) const {
+  Tensor OneByOne(Arithmetic by) const {
     const Tensor zeros = test::RandomFloats({geometry.in_channels}, 7, 0, 0);
     Tensor between = Result(geometry.out_channels);
-    ConvShortGroups(isa, geometry, PackedFirst(isa).data<float>(),
+    ConvShortGroups(by.isa, geometry, PackedFirst(by).data<float>(),
                     {x.data<float>(), between.mutable_data<float>(), nullptr, &first_epilogue,
                      first_operands.data()},
                     SequentialParallel());
     Tensor y = Result(columns);
-    Conv(isa, Pointwise(), PackedSecond(isa).data<float>(),
+    Conv(by, Pointwise(), PackedSecond(by).data<float>(),
          {between.data<float>(), y.mutable_data<float>(), zeros.data<float>(), &epilogue,
           operands.data()},
          SequentialParallel());
     return y;
   }
-  Tensor AsOne(Isa isa, const Parallel& parallel) const {
-    const Tensor first = PackedFirst(isa);
-    const Tensor second = PackedSecond(isa);
+  Tensor AsOne(Arithmetic by, const Parallel& parallel) const {
+    const Tensor first = PackedFirst(by);
+    const Tensor second = PackedSecond(by);
     Tensor y = Result(columns);
     DepthwisePointwise pair;
     pair.depthwise = geometry;
@@ -112,24 +105,24 @@ struct Case {
     pair.product.epilogue = &epilogue;
     pair.product.operands = operands.data();
     pair.product_packed = second.data<float>();
-    const int64_t floats = DepthwisePointwiseScratchFloats(isa, geometry, parallel.threads());
+    const int64_t floats = DepthwisePointwiseScratchFloats(by, pair, parallel.threads());
     Tensor scratch = *Tensor::Allocate(DType::kFloat, {floats + 1});
     scratch.mutable_data<float>()[floats] = 12;
-    ConvDepthwisePointwise(isa, pair, scratch.mutable_data<float>(), parallel);
+    ConvDepthwisePointwise(by, pair, scratch.mutable_data<float>(), parallel);
     EXPECT_EQ(scratch.data<float>()[floats], 12);
     return y;
   }
 };
 
 void ExpectSameBits(const Case& c) {
-  for (const Isa isa : Isas()) {
-    if (!HasShortGroups(isa, c.geometry)) continue;
-    const Tensor expected = c.OneByOne(isa);
+  for (const Arithmetic& by : test::Arithmetics()) {
+    if (!HasShortGroups(by.isa, c.geometry)) continue;
+    const Tensor expected = c.OneByOne(by);
     for (const int threads : {1, 2, 4}) {
-      SCOPED_TRACE(fmt::format("{} {} channels, {} columns, {} pixels, {} threads", IsaName(isa),
-                               c.geometry.in_channels, c.columns, c.geometry.out_pixels(),
-                               threads));
-      EXPECT_TRUE(test::Close(c.AsOne(isa, *MakeThreadParallel(threads)), expected, test::Exact()));
+      SCOPED_TRACE(fmt::format("{} {} channels, {} columns, {} pixels, {} threads",
+                               test::NameOf(by), c.geometry.in_channels, c.columns,
+                               c.geometry.out_pixels(), threads));
+      EXPECT_TRUE(test::Close(c.AsOne(by, *MakeThreadParallel(threads)), expected, test::Exact()));
     }
   }
 }

@@ -7,19 +7,12 @@
 #include <vector>
 
 #include "engine/tensor/tensor.h"
+#include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
 namespace {
-
-std::vector<Isa> Isas() {
-  std::vector<Isa> list;
-  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.push_back(isa);
-  }
-  return list;
-}
 
 // A product with its data; C starts as NaN so that an element that nobody writes is seen.
 struct Case {
@@ -51,32 +44,32 @@ struct Case {
     GemmReference(Problem(), {b.data<float>(), n, 1}, 1);
     return c;
   }
-  Tensor Packed(Isa isa, const Parallel& parallel = SequentialParallel()) {
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(isa, k, n)});
-    PackB(isa, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(), parallel);
-    Gemm(isa, Problem(), packed.data<float>(), parallel);
+  Tensor Packed(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(by, k, n)});
+    PackB(by, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(), parallel);
+    Gemm(by, Problem(), packed.data<float>(), parallel);
     return c;
   }
 };
 
 TEST(Gemm, EveryEdgeSizeAgreesWithTheReference) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     for (int64_t m = 1; m <= 40; ++m) {
       for (int64_t n = 1; n <= 40; ++n) {
         Case sum(m, n, 1 + (m * 7 + n) % 40);
-        ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(sum.k)))
-            << IsaName(isa) << " " << m << "x" << n << "x" << sum.k;
+        ASSERT_TRUE(test::Close(sum.Packed(by), sum.Reference(), test::ToleranceOf(by, sum.k)))
+            << test::NameOf(by) << " " << m << "x" << n << "x" << sum.k;
       }
     }
     for (int64_t k = 0; k <= 40; ++k) {
       Case sum(15, 33, k);
-      ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(k))) << k;
+      ASSERT_TRUE(test::Close(sum.Packed(by), sum.Reference(), test::ToleranceOf(by, k))) << k;
     }
   }
 }
 
 TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     for (int op = 0; op <= static_cast<int>(EpilogueOp::kMish); ++op) {
       const auto stage = static_cast<EpilogueOp>(op);
       const bool binary = stage <= kLastBinaryOp;
@@ -90,8 +83,8 @@ TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
             sum.AddStage(stage, binary ? kind : OperandKind::kNone);
             sum.AddStage(EpilogueOp::kAdd, OperandKind::kFull);
             sum.AddStage(EpilogueOp::kRelu, OperandKind::kNone);
-            ASSERT_TRUE(test::Close(sum.Packed(isa), sum.Reference(), test::Reduction(64)))
-                << IsaName(isa) << " stage " << op << " " << m << "x" << n;
+            ASSERT_TRUE(test::Close(sum.Packed(by), sum.Reference(), test::ToleranceOf(by, 64)))
+                << test::NameOf(by) << " stage " << op << " " << m << "x" << n;
           }
         }
       }
@@ -100,89 +93,89 @@ TEST(Gemm, EveryStageAgreesWithTheReferenceAtEveryEdge) {
 }
 
 TEST(Gemm, AFusedStageHasTheBitsOfTheStageAlone) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     for (int op = 0; op <= static_cast<int>(EpilogueOp::kMish); ++op) {
       const auto stage = static_cast<EpilogueOp>(op);
       const OperandKind kind = stage <= kLastBinaryOp ? OperandKind::kFull : OperandKind::kNone;
       Case fused(15, 45, 33);
       fused.AddStage(stage, kind);
-      const Tensor together = fused.Packed(isa);
+      const Tensor together = fused.Packed(by);
       // The stage alone: applied to the plain product as the epilogue of an empty sum's Add.
       Case plain(15, 45, 33);
-      const Tensor product = plain.Packed(isa);
+      const Tensor product = plain.Packed(by);
       Case alone(15, 45, 0);
       alone.epilogue = {{EpilogueOp::kAdd, OperandKind::kFull, 0, 0}};
       alone.operands = {{product.data<float>(), 45}};
       alone.AddStage(stage, kind);
-      EXPECT_TRUE(test::Close(together, alone.Packed(isa), test::Exact()))
-          << IsaName(isa) << " stage " << op;
+      EXPECT_TRUE(test::Close(together, alone.Packed(by), test::Exact()))
+          << test::NameOf(by) << " stage " << op;
     }
   }
 }
 
 TEST(Gemm, ARowHasTheSameBitsAloneAndInAnyBatch) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     for (const int64_t n : {7, 64, 200}) {
       Case batch(37, n, 129);
       batch.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
       batch.AddStage(EpilogueOp::kTanh, OperandKind::kNone);
-      const Tensor whole = batch.Packed(isa);
+      const Tensor whole = batch.Packed(by);
       for (int64_t row = 0; row < 37; ++row) {
         Case single(1, n, 129);
         single.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
         single.AddStage(EpilogueOp::kTanh, OperandKind::kNone);
         single.a = batch.a.Rows(row, row + 1);
-        ASSERT_TRUE(test::Close(single.Packed(isa), whole.Rows(row, row + 1), test::Exact()))
-            << IsaName(isa) << " row " << row;
+        ASSERT_TRUE(test::Close(single.Packed(by), whole.Rows(row, row + 1), test::Exact()))
+            << test::NameOf(by) << " row " << row;
       }
     }
   }
 }
 
 TEST(Gemm, RowsThatLieAPageApartHaveTheSameBits) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     Case aliasing(33, 70, 1024);
     aliasing.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
-    const Tensor whole = aliasing.Packed(isa);
-    EXPECT_TRUE(test::Close(whole, aliasing.Reference(), test::Reduction(1024)));
+    const Tensor whole = aliasing.Packed(by);
+    EXPECT_TRUE(test::Close(whole, aliasing.Reference(), test::ToleranceOf(by, 1024)));
     Case single(1, 70, 1024);
     single.AddStage(EpilogueOp::kAdd, OperandKind::kColumn);
     single.a = aliasing.a.Rows(31, 32);
-    EXPECT_TRUE(test::Close(single.Packed(isa), whole.Rows(31, 32), test::Exact()));
+    EXPECT_TRUE(test::Close(single.Packed(by), whole.Rows(31, 32), test::Exact()));
   }
 }
 
 TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     Case sum(131, 517, 83);
     sum.AddStage(EpilogueOp::kAdd, OperandKind::kFull);
-    const Tensor one = sum.Packed(isa);
+    const Tensor one = sum.Packed(by);
     for (const int threads : {2, 4}) {
-      EXPECT_TRUE(test::Close(sum.Packed(isa, *MakeThreadParallel(threads)), one, test::Exact()));
+      EXPECT_TRUE(test::Close(sum.Packed(by, *MakeThreadParallel(threads)), one, test::Exact()));
     }
   }
 }
 
 TEST(Gemm, PackingReadsTransposedAndScaledSources) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     const Tensor b = test::RandomFloats({19, 45}, 5);  // n x k in memory
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(isa, 45, 19)});
-    PackB(isa, {45, 19, {b.data<float>(), 1, 45}, 2.5f}, packed.mutable_data<float>(),
+    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(by, 45, 19)});
+    PackB(by, {45, 19, {b.data<float>(), 1, 45}, 2.5f}, packed.mutable_data<float>(),
           SequentialParallel());
     Case sum(5, 19, 45);
-    Gemm(isa, sum.Problem(), packed.data<float>(), SequentialParallel());
+    Gemm(by, sum.Problem(), packed.data<float>(), SequentialParallel());
     const Tensor actual = sum.c;
     GemmReference(sum.Problem(), {b.data<float>(), 1, 45}, 2.5f);
-    EXPECT_TRUE(test::Close(actual, sum.c, test::Reduction(45)));
+    EXPECT_TRUE(test::Close(actual, sum.c, test::ToleranceOf(by, 45)));
   }
 }
 
 TEST(Gemm, NoRowsOrNoColumnsIsNothingToDo) {
-  for (const Isa isa : Isas()) {
+  for (const Arithmetic& by : test::Arithmetics()) {
     Case no_rows(0, 5, 3);
-    EXPECT_EQ(no_rows.Packed(isa).elements(), 0);
+    EXPECT_EQ(no_rows.Packed(by).elements(), 0);
     Case no_columns(5, 0, 3);
-    EXPECT_EQ(no_columns.Packed(isa).elements(), 0);
+    EXPECT_EQ(no_columns.Packed(by).elements(), 0);
   }
 }
 
