@@ -9,6 +9,10 @@
 
 namespace tandem {
 
+int64_t Parallel::Shares(int64_t units, int64_t grain) const {
+  return std::clamp<int64_t>(units / grain, 1, threads());
+}
+
 void SequentialParallel::For(int64_t n, int64_t,
                              absl::FunctionRef<void(int64_t, int64_t)> body) const {
   if (n > 0) body(0, n);

@@ -40,9 +40,8 @@ class CumSumStep final : public Step {
     if (start_ == Start::kBack) shape.first = shape.length - 1;
     const void* from = x.raw();
     void* to = context.output(0).mutable_raw();
-    constexpr int64_t kGrainElements = 8192;
     context.parallel().For(
-        shape.outer * shape.inner, std::max<int64_t>(1, kGrainElements / shape.length),
+        shape.outer * shape.inner, GrainOf(kGrainSlowElements, shape.length),
         [&](int64_t begin, int64_t end) { function_(shape, from, to, begin, end); });
     return absl::OkStatus();
   }

@@ -37,7 +37,7 @@ class DynamicQuantizeStep final : public Step {
     const auto zero_point = kernels::Saturate<uint8_t>(static_cast<double>(-min / scale), 0);
     *context.output(1).mutable_data<float>() = scale;
     *context.output(2).mutable_data<uint8_t>() = zero_point;
-    context.parallel().For(x.elements(), kGrain, [&](int64_t begin, int64_t end) {
+    context.parallel().For(x.elements(), kGrainSlowElements, [&](int64_t begin, int64_t end) {
       const void* operands[] = {x.data<float>() + begin, &scale, &zero_point};
       const int64_t steps[] = {1, 0, 0};
       row_({operands, steps, 3, context.output(0).mutable_data<uint8_t>() + begin, end - begin},
@@ -48,7 +48,6 @@ class DynamicQuantizeStep final : public Step {
 
  private:
   static constexpr float kSteps = 255;
-  static constexpr int64_t kGrain = 16384;
 
   kernels::ReduceFunction min_;
   kernels::ReduceFunction max_;

@@ -76,7 +76,7 @@ Status ElementwiseStep::Run(StepContext& context) const {
           kernels::RunChain(row_, own_, stages_, bytes, args);
         }
       },
-      output.mutable_raw(), bytes, context.parallel());
+      output.mutable_raw(), bytes, context.parallel(), 1 + std::ssize(stages_));
   return absl::OkStatus();
 }
 

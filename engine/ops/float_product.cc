@@ -214,7 +214,8 @@ const float* ProductStep::PackedB(StepContext& context, const ProductExtents& ex
                                   float* scratch) const {
   if (step_.pack != nullptr) return reinterpret_cast<const float*>(step_.pack->buffer.data());
   const float* b = context.input(kB).data<float>();
-  context.parallel().For(extents.b_batch.elements(), 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = GrainOf(kGrainElements, extents.k * extents.n);
+  context.parallel().For(extents.b_batch.elements(), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const kernels::PackSource source{
           extents.k, extents.n, ViewOfB(step_.options, extents, b + i * extents.k * extents.n),
@@ -249,7 +250,8 @@ void ProductStep::RunProducts(const Data& data, const ProductExtents& extents,
   const bool one_b = extents.b_batch.elements() == 1;
   const int64_t products = one_b ? 1 : extents.batch.elements();
   const int64_t rows = one_b ? extents.batch.elements() * extents.m : extents.m;
-  parallel.For(products, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = GrainOf(kGrainMultiplyAdds, rows * extents.n * extents.k);
+  parallel.For(products, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t a_index = one_b ? 0 : BatchIndex(extents.a_batch, extents.batch, i);
       const int64_t b_index = one_b ? 0 : BatchIndex(extents.b_batch, extents.batch, i);

@@ -95,7 +95,7 @@ class Gather final : public Operator {
     if (out.elements() == 0) return absl::OkStatus();
     const int64_t block = shape.Product(axis + 1, shape.rank());
     const auto count = static_cast<int64_t>(indices.size());
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, block));
+    const int64_t grain = GrainOf(kGrainElements, block);
     WithElement(data.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* from = static_cast<const T*>(data.raw());

@@ -50,11 +50,12 @@ class GatherElements final : public Operator {
                      ReadIndices(run.input(1), data.shape()[axis], "the index"));
     if (indices.empty()) return absl::OkStatus();
     const ElementPlaces places(data.shape(), run.input(1).shape(), axis);
+    const int64_t grain = GrainOf(kGrainSlowElements, places.length());
     WithElement(data.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* from = static_cast<const T*>(data.raw());
       T* to = static_cast<T*>(out.mutable_raw());
-      run.parallel().For(places.rows(), places.grain(), [&](int64_t begin, int64_t end) {
+      run.parallel().For(places.rows(), grain, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
           places.ForEach(row, indices, [&](int64_t place, int64_t i) { to[i] = from[place]; });
         }

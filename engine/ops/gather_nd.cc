@@ -93,7 +93,7 @@ class GatherND final : public Operator {
     ASSIGN_OR_RETURN(const TuplePlaces places, ReadTuples(run.input(1), data.shape(), batch_axes));
     if (out.elements() == 0) return absl::OkStatus();
     const auto count = static_cast<int64_t>(places.offsets.size());
-    const int64_t grain = std::max<int64_t>(1, 16384 / places.block);
+    const int64_t grain = GrainOf(kGrainElements, places.block);
     WithElement(data.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* from = static_cast<const T*>(data.raw());

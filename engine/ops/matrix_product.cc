@@ -40,7 +40,8 @@ class PlainProductStep final : public Step {
     const ProductExtents e = ResolveProduct(options_, a.shape(), b.shape());
     T* y = context.output(0).mutable_data<T>();
     const T alpha = static_cast<T>(options_.alpha);
-    context.parallel().For(e.batch.elements(), 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = GrainOf(kGrainSlowElements, e.m * e.n * e.k);
+    context.parallel().For(e.batch.elements(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T* a_data = a.data<T>() + BatchIndex(e.a_batch, e.batch, i) * e.m * e.k;
         const T* b_data = b.data<T>() + BatchIndex(e.b_batch, e.batch, i) * e.k * e.n;

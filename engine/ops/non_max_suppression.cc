@@ -158,12 +158,14 @@ class NonMaxSuppression final : public Operator {
     std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(shape[0] * classes));
     const float* numbers = run.input(kBoxes).data<float>();
     const float* scores = run.input(kScores).data<float>();
+    constexpr int64_t kWorkOfBox = 8;  // to be sorted and compared, in slow elements
+    const int64_t grain = GrainOf(kGrainSlowElements, kWorkOfBox * count);
     for (int64_t item = 0; item < shape[0] && limits.most > 0; ++item) {
       std::vector<Box> boxes;
       for (int64_t i = 0; i < count; ++i) {
         boxes.push_back(BoxOf(form, numbers + (item * count + i) * 4));
       }
-      run.parallel().For(classes, 1, [&](int64_t begin, int64_t end) {
+      run.parallel().For(classes, grain, [&](int64_t begin, int64_t end) {
         for (int64_t c = begin; c < end; ++c) {
           const int64_t row = item * classes + c;
           chosen[static_cast<size_t>(row)] = Choose(boxes, scores + row * count, limits);

@@ -99,7 +99,7 @@ class OneHot final : public Operator {
     const int64_t inner = shape.Product(axis + 1, rank);
     const std::vector<int64_t> indices = ReadIntegers(run.input(kIndices));
     if (out.elements() == 0) return;
-    const int64_t grain = std::max<int64_t>(1, 16384 / (depth * inner));
+    const int64_t grain = GrainOf(kGrainElements, depth * inner);
     WithElement(out.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* values = static_cast<const T*>(run.input(kValues).raw());

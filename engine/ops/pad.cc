@@ -234,21 +234,20 @@ class Pad final : public Operator {
       using T = decltype(element);
       const T* in = static_cast<const T*>(x.raw());
       T* to = static_cast<T*>(out.mutable_raw());
-      run.parallel().For(rows, std::max<int64_t>(1, 16384 / length),
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t r = begin; r < end; ++r) {
-                             int64_t rest = r;
-                             int64_t from = 0;
-                             for (int axis = rank - 2; axis >= 0; --axis) {
-                               const auto k = static_cast<size_t>(axis);
-                               from += offsets[k][static_cast<size_t>(rest % shape[axis])];
-                               rest /= shape[axis];
-                             }
-                             for (int64_t j = 0; j < length; ++j) {
-                               to[r * length + j] = in[from + row[static_cast<size_t>(j)]];
-                             }
-                           }
-                         });
+      run.parallel().For(rows, GrainOf(kGrainElements, length), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          int64_t rest = r;
+          int64_t from = 0;
+          for (int axis = rank - 2; axis >= 0; --axis) {
+            const auto k = static_cast<size_t>(axis);
+            from += offsets[k][static_cast<size_t>(rest % shape[axis])];
+            rest /= shape[axis];
+          }
+          for (int64_t j = 0; j < length; ++j) {
+            to[r * length + j] = in[from + row[static_cast<size_t>(j)]];
+          }
+        }
+      });
     });
   }
 

@@ -81,8 +81,6 @@ class QuantizationStep final : public Step {
   }
 
  private:
-  static constexpr int64_t kGrain = 16384;  // elements
-
   // Where the operands are in elements of whole bytes; zero_points may be null.
   struct Memory {
     const std::byte* x = nullptr;
@@ -147,24 +145,23 @@ QuantizationStep::Memory QuantizationStep::Open(const StepContext& context) cons
 void QuantizationStep::RunAll(const StepContext& context, const Memory& memory) const {
   const TensorView& x = context.input(kX);
   if (context.input(kScale).elements() == 1) {
-    context.parallel().For(x.elements(), kGrain, [&](int64_t begin, int64_t end) {
+    context.parallel().For(x.elements(), kGrainSlowElements, [&](int64_t begin, int64_t end) {
       RunRow(memory, {begin, end - begin, 0, 0});
     });
     return;
   }
   const ScaleExtents extents = ExtentsOf(quantization_, x);
   if (extents.inner == 1 && !extents.blocks) {
-    const int64_t most = std::max<int64_t>(1, extents.extent);
-    context.parallel().For(extents.outer, (kGrain + most - 1) / most,
-                           [&](int64_t begin, int64_t end) {
-                             for (int64_t row = begin; row < end; ++row) {
-                               RunRow(memory, {row * extents.extent, extents.extent, 0, 1});
-                             }
-                           });
+    const int64_t grain = GrainOf(kGrainSlowElements, extents.extent);
+    context.parallel().For(extents.outer, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        RunRow(memory, {row * extents.extent, extents.extent, 0, 1});
+      }
+    });
     return;
   }
   const int64_t rows = extents.outer * extents.extent;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, extents.inner));
+  const int64_t grain = GrainOf(kGrainSlowElements, extents.inner);
   const int64_t per_outer = (extents.extent + extents.block - 1) / extents.block;
   context.parallel().For(rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

@@ -47,6 +47,16 @@ struct Geometry {
   }
 };
 
+// Elements of the gates of one direction, over all steps.
+int64_t Gates(kernels::CellKind kind, const RecurrentSize& size) {
+  return size.steps * size.items * kernels::GateCount(kind) * size.hidden;
+}
+
+// Of one direction.
+int64_t MultiplyAdds(kernels::CellKind kind, const RecurrentSize& size) {
+  return Gates(kind, size) * (size.input + size.hidden);
+}
+
 template <typename T>
 const T* InputOf(const StepContext& context, int port) {
   return context.has_input(port) ? context.input(port).data<T>() : nullptr;
@@ -128,7 +138,8 @@ class PlainRecurrentStep final : public Step {
     const int64_t rows = kernels::GateCount(options_.kind()) * geometry.size.hidden;
     const T* w = context.input(Ports::kW).data<T>();
     const T* r = context.input(Ports::kR).data<T>();
-    context.parallel().For(geometry.directions, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = GrainOf(kGrainSlowElements, MultiplyAdds(options_.kind(), geometry.size));
+    context.parallel().For(geometry.directions, grain, [&](int64_t begin, int64_t end) {
       for (int64_t d = begin; d < end; ++d) {
         const size_t bytes = ScratchOfOne(geometry.size);
         kernels::RecurrentReference<T>(
@@ -244,7 +255,10 @@ class RecurrentStep final : public Step {
     const Geometry geometry(options_, context.input(Ports::kX).shape(),
                             r_.ShapeAmong(context.input(Ports::kR).shape()));
     RETURN_IF_ERROR(CheckLengths(context, geometry.size.steps));
-    context.parallel().For(geometry.directions, 1, [&](int64_t begin, int64_t end) {
+    const int64_t work = MultiplyAdds(options_.kind(), geometry.size) +
+                         Gates(options_.kind(), geometry.size) * kMultiplyAddsOfSlowElement;
+    const int64_t grain = GrainOf(kGrainMultiplyAdds, work);
+    context.parallel().For(geometry.directions, grain, [&](int64_t begin, int64_t end) {
       for (int64_t d = begin; d < end; ++d) RunDirection(context, geometry, d);
     });
     return absl::OkStatus();

@@ -80,7 +80,7 @@ class ReverseSequence final : public Operator {
     }
     const int64_t item_stride = batch_axis == 0 ? steps * block : block;
     const int64_t step_stride = batch_axis == 0 ? block : items * block;
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, block * steps));
+    const int64_t grain = GrainOf(kGrainElements, block * steps);
     WithElement(x.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* from = static_cast<const T*>(x.raw());

@@ -60,10 +60,6 @@ ElementPlaces::ElementPlaces(const Shape& data, const Shape& indices, int axis) 
 
 int64_t ElementPlaces::rows() const { return Shape(extents_).elements(); }
 
-int64_t ElementPlaces::grain() const {
-  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, length_));
-}
-
 int64_t ElementPlaces::BaseOf(int64_t row) const { return OffsetOf(row, extents_, strides_); }
 
 StatusOr<TuplePlaces> ReadTuples(const TensorView& indices, const Shape& data, int batch_axes) {

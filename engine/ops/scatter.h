@@ -26,7 +26,7 @@ class ElementPlaces {
   ElementPlaces(const Shape& data, const Shape& indices, int axis);
 
   int64_t rows() const;
-  int64_t grain() const;  // rows that are worth a thread
+  int64_t length() const { return length_; }  // of a row
   // Calls visit(place in data, number of the index) for each index of a row. Indices are checked.
   template <typename Visit>
   void ForEach(int64_t row, std::span<const int64_t> indices, const Visit& visit) const {

@@ -67,7 +67,7 @@ class Trilu final : public Operator {
     const int64_t columns = out.shape()[rank - 1];
     const int64_t k = run.has_input(1) ? ReadInteger(run.input(1)) : 0;
     const int64_t diagonal = std::clamp(k, -rows, columns);
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
+    const int64_t grain = GrainOf(kGrainElements, columns);
     WithElement(x.dtype(), [&](auto element) {
       using T = decltype(element);
       const T* from = static_cast<const T*>(x.raw());

@@ -7,6 +7,7 @@
 #include "engine/kernels/move/permute.h"
 #include "engine/ops/registry.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 
 namespace tandem::test {
 namespace {
@@ -173,8 +174,7 @@ Tensor BindAndRun(const BoundCall& call, const std::vector<Tensor>& inputs) {
   const Layout layout = binder.output_layout(0);
   const MutableTensorView like(DType::kFloat, call.out, nullptr, layout);
   const Tensor y = RunGuarded(*step, shapes, views, like, SequentialParallel());
-  const Tensor several =
-      RunGuarded(*step, shapes, views, like, *MakeThreadParallel(kSeveralThreads));
+  const Tensor several = RunGuarded(*step, shapes, views, like, FineParallel(kSeveralThreads));
   EXPECT_TRUE(Close(several, y, Exact())) << "on several threads";
   return layout == Layout::kNative ? y
                                    : Converted(y, kernels::LayoutDirection::kChannelsLastToNative);

@@ -4,6 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/ops/registry.h"
+#include "tests/support/fine_parallel.h"
 
 namespace tandem::test {
 
@@ -19,7 +20,7 @@ StatusOr<std::vector<Tensor>> RunOp(const OpCall& call, const std::vector<Tensor
   for (int i = 0; i < call.outputs; ++i) node.outputs.push_back(1000 + i);
   ASSIGN_OR_RETURN(node.op, ops::ParseNode(node));
   if (call.threads == 1) return ops::Evaluate(node, inputs, call.isa, SequentialParallel());
-  return ops::Evaluate(node, inputs, call.isa, *MakeThreadParallel(call.threads));
+  return ops::Evaluate(node, inputs, call.isa, FineParallel(call.threads));
 }
 
 Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {

@@ -128,13 +128,17 @@ void Attention(Arithmetic arithmetic, const AttentionProblem& problem, float* sc
                 scratch,
                 FindSoftmaxSimd(SoftmaxOp::kSoftmax, arithmetic.isa),
                 {}};
-  parallel.For(run.plan.heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t head = begin; head < end; ++head) PackHead(run, head);
-  });
+  const int64_t head_size = shape.head_size + shape.v_head_size;
+  parallel.For(run.plan.heads, GrainOf(kGrainElements, shape.keys * head_size),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t head = begin; head < end; ++head) PackHead(run, head);
+               });
   const int64_t blocks = (shape.queries + kBlockQueries - 1) / kBlockQueries;
   const int64_t units = shape.batch * shape.q_heads * blocks;
   // Every thread has scores of its own: it takes every so many units.
-  const int64_t threads = std::min<int64_t>(parallel.threads(), units);
+  const int64_t unit_work = std::min(kBlockQueries, shape.queries) * shape.keys *
+                            (head_size + kMultiplyAddsOfSlowElement);
+  const int64_t threads = parallel.Shares(units, GrainOf(kGrainMultiplyAdds, unit_work));
   parallel.For(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       float* scores = run.plan.Scores(scratch, thread);

@@ -260,7 +260,7 @@ void CutPixels(const Run& run, const Parallel& parallel) {
   const int64_t floats = run.kernel.CutFloats(channels);
   std::fill_n(run.data.scratch, floats, 0.0f);
   const int64_t runs = run.geometry.batch * run.geometry.in_pixels() * run.geometry.group;
-  parallel.For(runs, CeilDiv(kGrainMultiplyAdds / 4, channels), [&](int64_t begin, int64_t end) {
+  parallel.For(runs, GrainOf(kGrainElements, channels), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       run.kernel.cut(run.data.x + i * channels, channels, run.data.scratch + (1 + i) * floats);
     }
@@ -447,10 +447,11 @@ void Conv(Arithmetic arithmetic, const ConvGeometry& geometry, const float* pack
   if (run.rows == 0 || geometry.out_channels == 0) return;
   if (run.cuts_before) CutPixels(run, parallel);
   const int64_t taps = geometry.taps();
-  const int64_t unit_work = run.block_rows * std::min(run.group_columns, geometry.out_per_group()) *
+  const int64_t unit_work = std::min(run.block_rows, run.rows) *
+                            std::min(run.group_columns, geometry.out_per_group()) *
                             std::max<int64_t>(1, taps * geometry.in_per_group());
   parallel.For(geometry.group * run.blocks * run.column_groups,
-               CeilDiv(kGrainMultiplyAdds, unit_work), [&](int64_t begin, int64_t end) {
+               GrainOf(kGrainMultiplyAdds, unit_work), [&](int64_t begin, int64_t end) {
                  for (int64_t index = begin; index < end; ++index) {
                    RunUnit(run, Unit(run, index));
                  }

@@ -196,9 +196,8 @@ void ConvDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const flo
   }
   const TileKernel kernel = KernelFor(arithmetic, geometry);
   const WindowAxes& axes = geometry.axes;
-  const int64_t work =
-      std::max<int64_t>(1, axes[2].in * ColumnsOf(geometry) * geometry.in_channels);
-  parallel.For(geometry.batch * axes[0].in * axes[1].in, CeilDiv(kGrainMultiplyAdds, work),
+  const int64_t work = axes[2].in * ColumnsOf(geometry) * geometry.in_channels;
+  parallel.For(geometry.batch * axes[0].in * axes[1].in, GrainOf(kGrainMultiplyAdds, work),
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
                    InputRow(geometry, data, kernel, row).Run(packed);

@@ -330,10 +330,10 @@ void PackShortGroups(Isa isa, const ConvGeometry& geometry, const ConvWeights& w
 void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
                      const ConvData& data, const Parallel& parallel) {
   const ShortGroupUnits units(geometry, TANDEM_DISPATCH(isa, Lanes)());
-  const int64_t unit_work =
-      std::max<int64_t>(1, std::min(units.pixels, ShortGroupUnits::kPiece) * geometry.taps() *
-                               geometry.out_channels * geometry.in_per_group() / units.blocks);
-  const int64_t grain = ((int64_t{1} << 15) + unit_work - 1) / unit_work;
+  const int64_t unit_work = std::min(units.pixels, ShortGroupUnits::kPiece) * geometry.taps() *
+                            geometry.out_channels * geometry.in_per_group() / units.blocks;
+  // Every multiply-add loads its element, too.
+  const int64_t grain = GrainOf(kGrainMultiplyAdds, 2 * unit_work);
   const int64_t rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
   parallel.For(rows * units.pieces * units.blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {

@@ -85,8 +85,8 @@ void ConvDepthwisePointwise(Arithmetic arithmetic, const DepthwisePointwise& pai
   const Run run(arithmetic, pair, scratch);
   if (run.strips() == 0) return;
   // Every thread has a strip of its own: it takes every so many of them.
-  const int64_t threads = std::clamp<int64_t>(run.multiply_adds() / kGrainMultiplyAdds, 1,
-                                              std::min<int64_t>(parallel.threads(), run.strips()));
+  const int64_t threads = parallel.Shares(
+      run.strips(), GrainOf(kGrainMultiplyAdds, run.multiply_adds() / run.strips()));
   parallel.For(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       for (int64_t strip = thread; strip < run.strips(); strip += threads) {

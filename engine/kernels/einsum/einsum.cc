@@ -1,6 +1,5 @@
 #include "engine/kernels/einsum/einsum.h"
 
-#include <algorithm>
 #include <concepts>
 
 #include "engine/kernels/elementwise/number.h"
@@ -78,7 +77,7 @@ void Einsum(const EinsumPlan& plan, std::span<const void* const> operands, void*
   for (const EinsumAxis& axis : plan.outputs) elements *= axis.extent;
   for (const EinsumAxis& axis : plan.sums) terms *= axis.extent;
   const Contraction<T> contraction{plan, operands};
-  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, terms));
+  const int64_t grain = GrainOf(kGrainSlowElements, terms * std::ssize(operands));
   parallel.For(elements, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Offsets offsets(operands.size(), 0);

@@ -7,8 +7,6 @@
 namespace tandem::kernels {
 namespace {
 
-// Elements below which a piece of work is not worth another thread.
-constexpr int64_t kGrain = 8192;
 constexpr size_t kMaxElementBytes = 8;
 
 void Gather(const std::byte* source, int64_t stride, size_t element_bytes, int64_t n,
@@ -61,9 +59,9 @@ BroadcastLoop::BroadcastLoop(std::span<const int64_t> extents,
 }
 
 void BroadcastLoop::Run(absl::FunctionRef<void(const RowArgs&)> row, void* output,
-                        size_t output_bytes, const Parallel& parallel) const {
+                        size_t output_bytes, const Parallel& parallel, int64_t work) const {
   const Target target{row, static_cast<std::byte*>(output), output_bytes};
-  parallel.For(elements_, kGrain,
+  parallel.For(elements_, GrainOf(kGrainElements, work),
                [&](int64_t begin, int64_t end) { RunRange(target, begin, end); });
 }
 

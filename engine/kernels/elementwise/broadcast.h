@@ -36,10 +36,11 @@ class BroadcastLoop {
   // Merged axes, outermost first; at least one.
   const Extents& extents() const { return extents_; }
 
-  // Runs `row` over all output elements, in parallel. `output` has elements of `output_bytes`
-  // bytes. Operands that neither advance by one nor stay are gathered piece by piece first.
+  // Runs `row` over all output elements, in parallel; each takes as long as `work` that are
+  // computed cheaply. `output` has elements of `output_bytes` bytes. Operands that neither advance
+  // by one nor stay are gathered piece by piece first.
   void Run(absl::FunctionRef<void(const RowArgs&)> row, void* output, size_t output_bytes,
-           const Parallel& parallel) const;
+           const Parallel& parallel, int64_t work = 1) const;
 
  private:
   struct Operand {

@@ -8,8 +8,7 @@
 
 namespace tandem::kernels {
 
-inline constexpr int kMostTileRows = 32;                         // TileKernel::max_rows at the most
-inline constexpr int64_t kGrainMultiplyAdds = int64_t{1} << 16;  // that are worth a thread
+inline constexpr int kMostTileRows = 32;  // TileKernel::max_rows at the most
 
 // How an m x n product is cut into units: blocks of rows times groups of panels. Depends on the
 // shape and the kernel only.

@@ -96,7 +96,7 @@ void PackB(Arithmetic arithmetic, const PackSource& source, float* packed,
            const Parallel& parallel) {
   const TileKernel kernel = TileKernelFor(arithmetic, source.k, source.n);
   const int64_t columns = kernel.panel_columns;
-  const int64_t grain = CeilDiv(kGrainMultiplyAdds / 4, std::max<int64_t>(1, source.k * columns));
+  const int64_t grain = GrainOf(kGrainElements, source.k * columns);
   parallel.For(CeilDiv(source.n, columns), grain, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) {
       PackPanel(kernel, source, panel * columns, packed + panel * kernel.PanelFloats(source.k));
@@ -111,7 +111,7 @@ void Gemm(Arithmetic arithmetic, const GemmProblem& problem, const float* packed
   const GemmUnits units(problem.m, problem.n, problem.k, kernel);
   const int64_t unit_work = std::min(units.rows, problem.m) * std::min(units.columns, problem.n) *
                             std::max<int64_t>(1, problem.k);
-  parallel.For(units.blocks * units.groups, CeilDiv(kGrainMultiplyAdds, unit_work),
+  parallel.For(units.blocks * units.groups, GrainOf(kGrainMultiplyAdds, unit_work),
                [&](int64_t begin, int64_t end) {
                  for (int64_t unit = begin; unit < end; ++unit) {
                    GemmBlock block;

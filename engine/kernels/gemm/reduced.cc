@@ -70,6 +70,7 @@ class Run {
 
   int64_t units() const { return strips_.count * strips_.units.groups; }
   int64_t groups() const { return strips_.units.groups; }
+  int64_t parts() const { return strips_.parts; }  // of an item
   bool has_parts() const { return plan_.parts > 0; }
 
   // A strip times a group of columns.
@@ -163,15 +164,16 @@ void ReduceGemm(Arithmetic arithmetic, const ReducedGemm& product,
   const Run run(arithmetic, product, operands, scratch);
   const int64_t work = product.items * shape.m * shape.n * std::max<int64_t>(1, shape.k);
   // Every thread has a strip of its own: it takes every so many units.
-  const int64_t threads = std::clamp<int64_t>(work / kGrainMultiplyAdds, 1,
-                                              std::min<int64_t>(parallel.threads(), run.units()));
+  const int64_t threads =
+      parallel.Shares(run.units(), GrainOf(kGrainMultiplyAdds, work / run.units()));
   parallel.For(threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       for (int64_t unit = thread; unit < run.units(); unit += threads) run.RunUnit(unit, thread);
     }
   });
   if (!run.has_parts()) return;
-  parallel.For(product.items * run.groups(), 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = GrainOf(kGrainElements, run.parts() * shape.n / run.groups());
+  parallel.For(product.items * run.groups(), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) run.Join(i / run.groups(), i % run.groups());
   });
 }

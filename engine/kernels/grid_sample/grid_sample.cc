@@ -132,7 +132,10 @@ void Run(const GridSample& sample, const GridBuffers& buffers, const Parallel& p
   int64_t size = 1;  // of a channel
   for (const int64_t extent : sample.extents) size *= extent;
   const auto axes = static_cast<int64_t>(sample.extents.size());
-  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, sample.channels));
+  constexpr int64_t kTaps[] = {1, 2, 4};  // along one axis
+  int64_t taps = 1;
+  for (int64_t axis = 0; axis < axes; ++axis) taps *= kTaps[static_cast<int>(sample.mode)];
+  const int64_t grain = GrainOf(kGrainSlowElements, taps * (1 + sample.channels));
   parallel.For(sample.items * sample.points, grain, [&](int64_t begin, int64_t end) {
     absl::InlinedVector<double, 4> point(static_cast<size_t>(axes));
     for (int64_t i = begin; i < end; ++i) {

@@ -9,7 +9,7 @@
 namespace tandem::kernels {
 namespace {
 
-constexpr int64_t kGrainBytes = 64 << 10;  // least work of one range of a parallel loop
+constexpr int64_t kPieceBytes = 64 << 10;  // of the inner axes, about
 constexpr int64_t kTile = 16;              // rows and columns of a transposed tile
 
 struct Bytes16 {
@@ -103,7 +103,7 @@ Pieces CutInner(const Inner& inner, int element_size) {
   pieces.of_row = inner.column.extent <= inner.row.extent;
   const int64_t longer = pieces.of_row ? inner.row.extent : inner.column.extent;
   const int64_t shorter = pieces.of_row ? inner.column.extent : inner.row.extent;
-  const int64_t wanted = kGrainBytes / std::max<int64_t>(1, shorter * element_size);
+  const int64_t wanted = kPieceBytes / std::max<int64_t>(1, shorter * element_size);
   pieces.piece = std::max<int64_t>(kTile, wanted / kTile * kTile);
   pieces.count = (longer + pieces.piece - 1) / pieces.piece;
   return pieces;
@@ -132,7 +132,8 @@ void CopyTyped(StridedAxes axes, const T* in, T* out, const Parallel& parallel) 
   for (const StridedAxis& axis : axes) units *= axis.extent;
   const int64_t unit_bytes =
       inner.row.extent * inner.column.extent * static_cast<int64_t>(sizeof(T)) / pieces.count;
-  const int64_t grain = std::max<int64_t>(1, kGrainBytes / std::max<int64_t>(1, unit_bytes));
+  constexpr int64_t kGrainBytes = kGrainElements * sizeof(float);
+  const int64_t grain = GrainOf(kGrainBytes, unit_bytes);
   parallel.For(units, grain, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       int64_t rest = unit / pieces.count;

@@ -8,8 +8,6 @@
 namespace tandem::kernels {
 namespace {
 
-constexpr int64_t kGrainElements = 4096;
-
 // One element; x and y are those of channel 0, neighbours `inner` apart.
 template <typename T>
 void Element(const Lrn& lrn, const T* x, T* y, int64_t c) {
@@ -69,7 +67,7 @@ LrnFunction FindLrn(DType dtype, const Lrn& lrn, Isa isa) {
 void RunLrn(LrnFunction function, const Lrn& lrn, const void* x, void* y,
             const Parallel& parallel) {
   const int64_t unit = lrn.channels * std::min(lrn.inner, kLrnColumns);
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, unit));
+  const int64_t grain = GrainOf(kGrainSlowElements, unit);
   parallel.For(LrnUnits(lrn), grain,
                [&](int64_t begin, int64_t end) { function(lrn, x, y, begin, end); });
 }

@@ -7,8 +7,6 @@
 namespace tandem::kernels {
 namespace {
 
-constexpr int64_t kGrainElements = 4096;
-
 // True when `outer`, followed by `inner`, is one longer axis.
 bool Merges(const NormAxis& outer, const NormAxis& inner) {
   return outer.role == inner.role && outer.scale == inner.scale * inner.extent &&
@@ -63,7 +61,7 @@ void RunNorm(NormFunction function, const NormCall& call, const Parallel& parall
   const bool columns = plan.inner.role == NormAxisRole::kKept;
   const int64_t unit =
       std::max<int64_t>(1, plan.count) * (columns ? std::min(kNormColumns, plan.inner.extent) : 1);
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, unit));
+  const int64_t grain = GrainOf(kGrainSlowElements, unit);
   parallel.For(NormUnits(plan), grain,
                [&](int64_t begin, int64_t end) { function(call, begin, end); });
 }

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "engine/kernels/elementwise/number.h"
@@ -59,7 +58,7 @@ template <typename T>
 void TopK(const TopKShape& shape, const void* x, void* values, int64_t* indices,
           const Parallel& parallel) {
   if (shape.k == 0) return;
-  const int64_t grain = std::max<int64_t>(1, 8192 / shape.length);
+  const int64_t grain = GrainOf(kGrainSlowElements, shape.length);
   parallel.For(shape.outer * shape.inner, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t outer = row / shape.inner;

@@ -130,7 +130,8 @@ void PoolChannelsLast(Isa isa, const Pool& pool, const float* in, float* out,
   const int64_t rows = pool.axes[0].out * pool.axes[1].out;
   const int64_t window = pool.axes[0].kernel * pool.axes[1].kernel * pool.axes[2].kernel;
   const int64_t work = pool.axes[2].out * window * std::min(kBlock, pool.channels);
-  const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, work));
+  // A tap is loaded, too.
+  const int64_t grain = GrainOf(kGrainMultiplyAdds, 2 * work);
   const auto kernel = TANDEM_DISPATCH(isa, PoolRow);
   parallel.For(pool.items * rows * blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {

@@ -157,8 +157,7 @@ void PoolChannel(const Pool& pool, const PoolBuffers& buffers, int64_t item, int
 template <typename T>
 void PoolTyped(const Pool& pool, const PoolBuffers& buffers, const Parallel& parallel) {
   const int64_t window = pool.axes[0].kernel * pool.axes[1].kernel * pool.axes[2].kernel;
-  const int64_t work = std::max<int64_t>(1, pool.out_spatial() * window);
-  const int64_t grain = std::max<int64_t>(1, (1 << 14) / work);
+  const int64_t grain = GrainOf(kGrainSlowElements, pool.out_spatial() * window);
   parallel.For(pool.items * pool.channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       PoolChannel<T>(pool, buffers, plane / pool.channels, plane % pool.channels);

@@ -13,7 +13,6 @@ namespace {
 // enough to stay in a cache.
 constexpr int64_t kProjectedFloats = int64_t{1} << 18;
 constexpr int64_t kMinProjectedSteps = 8;
-constexpr int64_t kGrainElements = 4096;  // of gates, per call of the threads' loop
 
 int64_t ProjectedSteps(CellKind kind, const RecurrentSize& size) {
   const int64_t floats = std::max<int64_t>(1, size.items * GateCount(kind) * size.hidden);
@@ -273,7 +272,7 @@ class Layer {
   // Calls body(Item) for the items that are as long as `step`.
   template <class Body>
   void ForItems(int64_t step, const float* projected, Body body) {
-    const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, width_));
+    const int64_t grain = GrainOf(kGrainSlowElements, width_);
     parallel_.For(size_.items, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         if (step >= problem_.length(i)) continue;

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace tandem::kernels {
-namespace {
-
-constexpr int64_t kGrainElements = 16384;
-
-}  // namespace
 
 ReducePlan MakeReducePlan(std::span<const int64_t> extents, const std::vector<bool>& reduced) {
   // Neighbouring axes of one kind become one axis.
@@ -53,7 +48,7 @@ void RunReduce(ReduceFunction function, const ReducePlan& plan, const void* x, v
   const int64_t blocks = (plan.columns + kReduceColumns - 1) / kReduceColumns;
   const int64_t units = plan.outputs / plan.columns * blocks;
   const int64_t work = std::max<int64_t>(1, plan.count) * std::min(plan.columns, kReduceColumns);
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / work);
+  const int64_t grain = GrainOf(kGrainElements, work);
   parallel.For(units, grain, [&](int64_t begin, int64_t end) { function(plan, x, y, begin, end); });
 }
 

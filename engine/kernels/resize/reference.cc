@@ -34,7 +34,9 @@ struct Row {
 template <typename T>
 void Run(const ResizePlan& plan, const ResizeBuffers& buffers, const Parallel& parallel) {
   const Row<T> row{plan, static_cast<const T*>(buffers.in), buffers.extrapolation};
-  parallel.For(plan.rows(), 1, [&](int64_t begin, int64_t end) {
+  int64_t work = plan.row.out * plan.inner * plan.row.taps;
+  for (const ResizeAxis& axis : plan.outer) work *= std::max(1, axis.taps);
+  parallel.For(plan.rows(), GrainOf(kGrainSlowElements, work), [&](int64_t begin, int64_t end) {
     T* to = static_cast<T*>(buffers.out) + begin * plan.row.out * plan.inner;
     for (int64_t r = begin; r < end; ++r) {
       const RowTaps taps(plan, r);

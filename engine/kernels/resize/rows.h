@@ -49,7 +49,7 @@ void ResizeNearest(const ResizePlan& plan, const T* in, T* out, const T& extrapo
                    const Parallel& parallel) {
   const ResizeAxis& row = plan.row;
   const int64_t length = row.out * plan.inner;
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, length));
+  const int64_t grain = GrainOf(kGrainElements, length);
   parallel.For(plan.rows(), grain, [&](int64_t begin, int64_t end) {
     int64_t previous = -1;  // the input row that the output row before this one shows
     for (int64_t r = begin; r < end; ++r) {

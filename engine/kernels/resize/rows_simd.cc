@@ -170,7 +170,7 @@ void ResizeRows(Isa isa, const ResizePlan& plan, const float* in, float* out,
   const int64_t units = blocks * plan.chunks;  // of a row
   if (units == 0) return;
   const int64_t work = plan.row.out * plan.inner * (plan.row.taps + 2) / units;
-  const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, work));
+  const int64_t grain = GrainOf(kGrainElements, work);
   const auto kernel = TANDEM_DISPATCH(isa, ResampleUnit);
   parallel.For(plan.rows() * units, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -135,7 +135,10 @@ template <typename T>
 void Run(const RoiAlign& align, const RoiBuffers& buffers, const Parallel& parallel) {
   const int64_t size = align.height * align.width;
   const int64_t bins = align.out_height * align.out_width;
-  parallel.For(align.regions * align.channels, 1, [&](int64_t begin, int64_t end) {
+  const int64_t samples = std::clamp<int64_t>(align.sampling, 1, 16);  // at the least, if it is 0
+  constexpr int64_t kWorkOfSample = 8;                                 // in slow elements
+  const int64_t grain = GrainOf(kGrainSlowElements, kWorkOfSample * bins * samples * samples);
+  parallel.For(align.regions * align.channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t region = plane / align.channels;
       const T* corners = static_cast<const T*>(buffers.regions) + region * 4;

@@ -18,10 +18,9 @@ SoftmaxFunction FindSoftmax(SoftmaxOp op, DType dtype, Isa isa) {
 
 void RunSoftmax(SoftmaxFunction function, const SoftmaxShape& shape, const void* x, void* y,
                 const Parallel& parallel) {
-  constexpr int64_t kGrainElements = 4096;
   if (shape.length == 0) return;
   const int64_t unit = shape.length * std::min(shape.inner, kSoftmaxColumns);
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, unit));
+  const int64_t grain = GrainOf(kGrainSlowElements, unit);
   parallel.For(SoftmaxUnits(shape), grain,
                [&](int64_t begin, int64_t end) { function(shape, x, y, begin, end); });
 }

@@ -10,6 +10,7 @@
 #include "engine/tensor/tensor.h"
 #include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -190,7 +191,7 @@ TEST(ConvKernels, ScratchChangesNoBits) {
           ASSERT_TRUE(test::Close(without, expected, test::ToleranceOf(by, conv.Depth())))
               << conv.Text(by);
           for (const int threads : {1, 3}) {
-            ASSERT_TRUE(test::Close(conv.WithScratch(by, *MakeThreadParallel(threads)), without,
+            ASSERT_TRUE(test::Close(conv.WithScratch(by, test::FineParallel(threads)), without,
                                     test::Exact()))
                 << conv.Text(by);
           }
@@ -243,7 +244,7 @@ TEST(ConvKernels, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreads) {
         const Tensor expected = whole.Packed(by);
         for (const int threads : {2, 4}) {
           EXPECT_TRUE(
-              test::Close(whole.Packed(by, *MakeThreadParallel(threads)), expected, test::Exact()))
+              test::Close(whole.Packed(by, test::FineParallel(threads)), expected, test::Exact()))
               << whole.Text(by);
         }
         for (int64_t item = 0; item < 3; ++item) {

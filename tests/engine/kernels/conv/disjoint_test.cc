@@ -14,6 +14,7 @@
 #include "engine/tensor/tensor.h"
 #include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -118,7 +119,7 @@ TEST(DisjointFilters, AnyNumberOfThreadsAndItemsGivesTheSameBits) {
     Case conv(30, 10, {Axis(17, 2), Axis(33, 2)}, 3);
     const Tensor one = conv.Disjoint(by);
     for (const int threads : {2, 4}) {
-      EXPECT_TRUE(test::Close(conv.Disjoint(by, *MakeThreadParallel(threads)), one, test::Exact()));
+      EXPECT_TRUE(test::Close(conv.Disjoint(by, test::FineParallel(threads)), one, test::Exact()));
     }
     Case item(30, 10, {Axis(17, 2), Axis(33, 2)}, 1);
     item.x = conv.x.Rows(2, 3);

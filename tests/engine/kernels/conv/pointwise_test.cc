@@ -10,6 +10,7 @@
 #include "engine/tensor/tensor.h"
 #include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -122,7 +123,7 @@ void ExpectSameBits(const Case& c) {
       SCOPED_TRACE(fmt::format("{} {} channels, {} columns, {} pixels, {} threads",
                                test::NameOf(by), c.geometry.in_channels, c.columns,
                                c.geometry.out_pixels(), threads));
-      EXPECT_TRUE(test::Close(c.AsOne(by, *MakeThreadParallel(threads)), expected, test::Exact()));
+      EXPECT_TRUE(test::Close(c.AsOne(by, test::FineParallel(threads)), expected, test::Exact()));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "engine/tensor/tensor.h"
 #include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -151,7 +152,7 @@ TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
     sum.AddStage(EpilogueOp::kAdd, OperandKind::kFull);
     const Tensor one = sum.Packed(by);
     for (const int threads : {2, 4}) {
-      EXPECT_TRUE(test::Close(sum.Packed(by, *MakeThreadParallel(threads)), one, test::Exact()));
+      EXPECT_TRUE(test::Close(sum.Packed(by, test::FineParallel(threads)), one, test::Exact()));
     }
   }
 }

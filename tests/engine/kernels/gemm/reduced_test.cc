@@ -12,6 +12,7 @@
 #include "engine/tensor/tensor.h"
 #include "tests/support/arithmetics.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -160,7 +161,7 @@ TEST(ReducedGemm, AnyNumberOfThreadsAndItemsGivesTheSameBits) {
       const Case sum(7, {m, 600, 40}, Sides::kOneB);
       const Tensor one = sum.Fused(by, ReduceOp::kMean);
       for (const int threads : {2, 4}) {
-        EXPECT_TRUE(test::Close(sum.Fused(by, ReduceOp::kMean, *MakeThreadParallel(threads)), one,
+        EXPECT_TRUE(test::Close(sum.Fused(by, ReduceOp::kMean, test::FineParallel(threads)), one,
                                 test::Exact()));
       }
       for (int64_t item = 0; item < 7; ++item) {

@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/fine_parallel.h"
+
 namespace tandem::kernels {
 namespace {
 
@@ -94,10 +96,10 @@ TEST(Permute, AnEmptyTensorIsNotTouched) {
 
 TEST(Permute, ThreadsDoNotChangeTheResult) {
   for (const int threads : {1, 2, 4}) {
-    const auto parallel = MakeThreadParallel(threads);
-    ExpectTransposed({3, 257, 301}, {0, 2, 1}, 4, *parallel);
-    ExpectTransposed({700001}, {0}, 1, *parallel);
-    ExpectTransposed({65, 7, 129, 3}, {3, 2, 1, 0}, 2, *parallel);
+    const test::FineParallel parallel(threads);
+    ExpectTransposed({3, 257, 301}, {0, 2, 1}, 4, parallel);
+    ExpectTransposed({700001}, {0}, 1, parallel);
+    ExpectTransposed({65, 7, 129, 3}, {3, 2, 1, 0}, 2, parallel);
   }
 }
 

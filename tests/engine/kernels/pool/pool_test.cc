@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -53,7 +54,7 @@ TEST(Pool, ChannelsLastHasTheBitsOfTheReferenceOnEveryIsaAndThreadCount) {
         if (isa > DetectIsa()) continue;
         for (const int threads : {1, 2, 4}) {
           std::vector<float> out(static_cast<size_t>(size), -7);
-          PoolChannelsLast(isa, pool, in.data<float>(), out.data(), *MakeThreadParallel(threads));
+          PoolChannelsLast(isa, pool, in.data<float>(), out.data(), test::FineParallel(threads));
           for (size_t i = 0; i < out.size(); ++i) {
             if (std::isnan(out[i]) && std::isnan(expected[i])) continue;
             ASSERT_EQ(out[i], expected[i])

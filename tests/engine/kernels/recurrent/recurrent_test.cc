@@ -6,6 +6,7 @@
 
 #include "engine/base/arena.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/random_tensor.h"
 
@@ -101,7 +102,7 @@ class Data {
     PackW(isa, kind, size(), w_.data<float>(), packed_w);
     PackR(isa, kind, size(), r_.data<float>(), packed_r);
     Buffer scratch = *Buffer::Allocate(RecurrentScratchBytes(kind, problem.size));
-    Recurrent(isa, problem, {packed_w, packed_r}, scratch.bytes(), *MakeThreadParallel(threads));
+    Recurrent(isa, problem, {packed_w, packed_r}, scratch.bytes(), test::FineParallel(threads));
     return {y_, last_h_, last_c_};
   }
 

@@ -9,6 +9,7 @@
 
 #include "engine/kernels/resize/rows.h"
 #include "tests/support/compare.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -232,7 +233,7 @@ TEST(ResizeRows, AgreesWithTheReferenceOnEveryIsaAndHasTheSameBitsOnAnyThreads) 
         for (const int threads : {1, 2, 4}) {
           const Tensor y = *Tensor::Allocate(DType::kFloat, out);
           ResizeRows(isa, plan, x.data<float>(), y.mutable_data<float>(),
-                     *MakeThreadParallel(threads));
+                     test::FineParallel(threads));
           EXPECT_TRUE(test::Close(y, expected, test::Reduction(products)))
               << c.name << " " << IsaName(isa);
           if (!first) first = y;
