@@ -37,9 +37,9 @@ ConvGeometry GeometryOf(const benchmark::State& state) {
 void BM_Conv(benchmark::State& state) {
   const ConvGeometry geometry = GeometryOf(state);
   const auto precision = static_cast<Precision>(state.range(6));
-  const Arithmetic by(
+  const Arithmetic by{
       std::min(DetectIsa(), precision == Precision::kF32Plain ? Isa::kAvx512 : Isa::kAmx),
-      precision);
+      precision};
   const int64_t filter = geometry.in_per_group() * geometry.taps();
   Data x(geometry.in_pixels() * geometry.in_channels);
   Data y(geometry.out_pixels() * geometry.out_channels);

@@ -2,7 +2,8 @@
 // that what the machine does meanwhile hits both. Prints medians and their ratio, and how far the
 // answers are apart.
 //
-//   bench_engines [--threads 1] [--cpu amx] [--precision f32] [--batch 1] [--iterations 30] MODEL...
+//   bench_engines [--threads 1] [--cpu amx] [--precision f32] [--batch 1] [--iterations 30]
+//   MODEL...
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>

@@ -52,7 +52,7 @@ void BM_Gemm(benchmark::State& state) {
   const int64_t m = state.range(0);
   const int64_t n = state.range(1);
   const int64_t k = state.range(2);
-  const Arithmetic by(static_cast<Isa>(state.range(3)), static_cast<Precision>(state.range(4)));
+  const Arithmetic by{static_cast<Isa>(state.range(3)), static_cast<Precision>(state.range(4))};
   if (by.isa > DetectIsa()) return state.SkipWithError("not on this machine");
   Data a(m * k);
   Data b(k * n);
@@ -121,15 +121,15 @@ void BM_RowMean(benchmark::State& state) {
   Data b(k * n);
   Data c(items * m * n);
   Data y(items * n);
-  Data packed(PackedFloats(isa, k, n));
+  Data packed(PackedFloats({isa}, k, n));
   const SequentialParallel parallel;
-  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  PackB({isa}, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   ReducedGemm product;
   product.items = items;
   product.joined = items;
   product.problem = {m, n, k, nullptr, k, y.get(), n};
   product.op = ReduceOp::kMean;
-  Data scratch(ReducedGemmScratchFloats(isa, product, 1));
+  Data scratch(ReducedGemmScratchFloats({isa}, product, 1));
   const GemmProblem whole{items * m, n, k, a.get(), k, c.get(), n};
   const int64_t extents[] = {items, m, n};
   const ReducePlan plan = MakeReducePlan(extents, {false, true, false});
@@ -139,9 +139,9 @@ void BM_RowMean(benchmark::State& state) {
   };
   while (state.KeepRunning()) {
     if (fused) {
-      ReduceGemm(isa, product, operands, scratch.get(), parallel);
+      ReduceGemm({isa}, product, operands, scratch.get(), parallel);
     } else {
-      Gemm(isa, whole, packed.get(), parallel);
+      Gemm({isa}, whole, packed.get(), parallel);
       RunReduce(reduce, plan, c.get(), y.get(), parallel);
     }
   }
@@ -165,9 +165,9 @@ void BM_Prologue(benchmark::State& state) {
   Data made(m * k);
   Data b(k * n);
   Data c(m * n);
-  Data packed(PackedFloats(isa, k, n));
+  Data packed(PackedFloats({isa}, k, n));
   const SequentialParallel parallel;
-  PackB(isa, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
+  PackB({isa}, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   const RowKernel kernel = {FindUnary(op, DType::kFloat, isa), {}};
   Prologue prologue;
   prologue.stages = {{kernel, -1, false}};
@@ -175,7 +175,7 @@ void BM_Prologue(benchmark::State& state) {
   if (fused) problem.prologue = &prologue;
   while (state.KeepRunning()) {
     if (!fused) ApplyPrologue(prologue, {a.get(), 0, m * k}, made.get());
-    Gemm(isa, problem, packed.get(), parallel);
+    Gemm({isa}, problem, packed.get(), parallel);
   }
   Report(state, 2.0 * static_cast<double>(m * n * k));
 }

@@ -28,10 +28,6 @@ StatusOr<Precision> ParsePrecision(std::string_view name);
 struct Arithmetic {
   Isa isa = Isa::kReference;
   Precision precision = Precision::kF32Plain;
-
-  Arithmetic() = default;
-  Arithmetic(Isa level, Precision exactness = Precision::kF32Plain)
-      : isa(level), precision(exactness) {}
 };
 
 }  // namespace tandem

@@ -234,19 +234,29 @@ class GraphEncoder {
       }
     }
     if (!bounds_are_inputs) return;
+    const DType dtype = graph_.value(node.outputs[0]).type.dtype;
     for (const char* bound : {"min", "max"}) {
       const auto found = stage.attributes.find(bound);
-      proto.add_input(found == stage.attributes.end()
-                          ? ""
-                          : Scalar(output + "/" + bound, found->second.get<float>()));
+      proto.add_input(
+          found == stage.attributes.end()
+              ? ""
+              : Initializer(output + "/" + bound, BoundOf(dtype, found->second.get<float>())));
     }
   }
 
   // Imported from now on.
   int AiOnnxOpset() { return state_.opsets.try_emplace("", graph::kNewestOpset).first->second; }
 
-  std::string Scalar(const std::string& wanted, float value) {
-    return Initializer(wanted, Tensor::Scalar(value));
+  // In the type of what it bounds.
+  static Tensor BoundOf(DType dtype, float bound) {
+    switch (dtype) {
+      case DType::kInt8:
+        return Tensor::Scalar(static_cast<int8_t>(bound));
+      case DType::kUint8:
+        return Tensor::Scalar(static_cast<uint8_t>(bound));
+      default:
+        return Tensor::Scalar(bound);
+    }
   }
   std::string Axes(const std::string& wanted, const std::vector<int64_t>& axes) {
     return Initializer(wanted, Tensor::Of<int64_t>({static_cast<int64_t>(axes.size())}, axes));

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "engine/base/status.h"
+#include "engine/kernels/elementwise/broadcast.h"
 #include "engine/ops/operator.h"
 
 namespace tandem::ops {
@@ -17,6 +18,10 @@ StatusOr<std::optional<graph::DimVector>> BroadcastDims(
 
 // The extents to which all inputs of a node broadcast; omitted inputs have no say.
 StatusOr<std::optional<graph::DimVector>> BroadcastInputs(const InferContext& context);
+
+// The operand with its strides along the axes of an output, in the output's memory order, whatever
+// the layouts of the two are.
+kernels::BroadcastOperand OperandOf(const TensorView& view, const MutableTensorView& output);
 
 // The batch rule of operators whose inputs broadcast: all inputs that carry the batch carry it on
 // the same axis of the output, and the others have extent 1 there or do not reach it.

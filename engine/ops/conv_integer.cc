@@ -5,97 +5,177 @@
 // each filter.
 #include <algorithm>
 
-#include "engine/kernels/quant/integer.h"
+#include "engine/kernels/move/permute.h"
 #include "engine/ops/conv_shape.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/extents.h"
+#include "engine/ops/integer_product.h"
 #include "engine/ops/registry.h"
+#include "engine/ops/scratch_plan.h"
 
 namespace tandem::ops {
 namespace {
 
-// Where the inputs of an operator are; -1 where it has none.
-struct IntegerPorts {
-  int x = 0;
-  int w = 1;
-  int x_zero = 2;
-  int w_zero = 3;
-  int x_scale = -1;
-  int w_scale = -1;
-  int y_scale = -1;
-  int y_zero = -1;
-  int bias = -1;
-
-  bool rounds_back() const { return y_scale >= 0; }
-};
-constexpr IntegerPorts kPlainPorts;
-constexpr IntegerPorts kLinearPorts{0, 3, 2, 5, 1, 4, 6, 7, 8};
-
-bool IsByte(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8; }
-
 class ConvIntegerStep final : public Step {
  public:
-  ConvIntegerStep(ConvAttributes attributes, const IntegerPorts& ports, const BindContext& context)
-      : attributes_(std::move(attributes)), ports_(ports) {
-    for (int* port : {&ports_.x_zero, &ports_.w_zero, &ports_.bias}) {
-      if (*port >= 0 && !context.has_input(*port)) *port = -1;
-    }
-  }
+  static StatusOr<std::unique_ptr<Step>> Make(const ConvAttributes& attributes,
+                                              const IntegerPorts& ports, BindContext& context);
 
   std::string kernel() const override {
-    return ports_.rounds_back() ? "integer_conv to 8 bits" : "integer_conv";
+    return fmt::format("{} {}{}",
+                       pack_ == nullptr ? "conv.integer packing at run time" : pack_->key,
+                       IsaName(isa_), ports_.rounds_back() ? " to 8 bits" : "");
   }
 
-  // For rounding back: the sums.
   size_t ScratchBytes(const StepShapes& shapes) const override {
-    if (!ports_.rounds_back()) return 0;
-    return static_cast<size_t>(shapes.outputs[0].elements()) * sizeof(int32_t);
+    const auto input = [&shapes](int port) { return shapes.inputs[static_cast<size_t>(port)]; };
+    const Shape w = weight_shape_ ? *weight_shape_ : input(ports_.w);
+    return Layout(ConvGeometryOf(attributes_, input(ports_.x), w), nullptr).bytes;
   }
 
-  Status Run(StepContext& context) const override {
-    const kernels::QuantizedOperand x = OperandOf(context, ports_.x, ports_.x_zero);
-    const kernels::QuantizedOperand w = OperandOf(context, ports_.w, ports_.w_zero);
-    const kernels::ConvGeometry geometry = ConvGeometryOf(
-        attributes_, context.input(ports_.x).shape(), context.input(ports_.w).shape());
-    int32_t* sums = ports_.rounds_back() ? reinterpret_cast<int32_t*>(context.scratch().data())
-                                         : context.output(0).mutable_data<int32_t>();
-    kernels::IntegerConv(geometry, x, w, sums, context.parallel());
-    if (ports_.rounds_back()) RoundBack(context, geometry, sums);
-    return absl::OkStatus();
-  }
+  Status Run(StepContext& context) const override;
 
  private:
-  static kernels::QuantizedOperand OperandOf(const StepContext& context, int port, int zero_port) {
-    const TensorView& view = context.input(port);
-    kernels::QuantizedOperand operand{view.dtype(), view.raw()};
-    if (zero_port < 0) return operand;
-    operand.zero_points = context.input(zero_port).raw();
-    operand.zero_point_step = context.input(zero_port).elements() == 1 ? 0 : 1;
-    return operand;
-  }
+  // Parts of the scratch memory; null where nothing is converted, packed or scaled.
+  struct Parts {
+    std::byte* x = nullptr;
+    std::byte* y = nullptr;
+    std::byte* packed = nullptr;
+    float* multipliers = nullptr;
+    std::byte* kernel = nullptr;
+    size_t bytes = 0;
+  };
 
-  void RoundBack(StepContext& context, const kernels::ConvGeometry& geometry,
-                 const int32_t* sums) const {
-    const float x_scale = *context.input(ports_.x_scale).data<float>();
-    const float y_scale = *context.input(ports_.y_scale).data<float>();
-    const TensorView& w_scale = context.input(ports_.w_scale);
-    const MutableTensorView& y = context.output(0);
-    const int64_t pixels = geometry.out_pixels();
-    const int64_t step = w_scale.elements() == 1 ? 0 : 1;
-    for (int64_t plane = 0; plane < geometry.batch * geometry.out_channels; ++plane) {
-      const int64_t channel = plane % geometry.out_channels;
-      const float multiplier = x_scale * w_scale.data<float>()[channel * step] / y_scale;
-      const int32_t* bias =
-          ports_.bias < 0 ? nullptr : context.input(ports_.bias).data<int32_t>() + channel;
-      kernels::Requantize({sums + plane * pixels, bias, 0, &multiplier, 0, pixels},
-                          context.input(ports_.y_zero).raw(), y.dtype(),
-                          static_cast<std::byte*>(y.mutable_raw()) + plane * pixels);
-    }
-  }
+  Parts Layout(const kernels::ConvGeometry& geometry, std::byte* base) const;
+  kernels::QuantizedOperand OperandOf(const StepContext& context, int port, int zero_port) const;
+  kernels::IntegerResult ResultOf(const StepContext& context, const kernels::ConvGeometry& geometry,
+                                  float* multipliers) const;
+  size_t y_size() const { return ports_.rounds_back() ? 1 : sizeof(int32_t); }
 
   ConvAttributes attributes_;
   IntegerPorts ports_;
+  Isa isa_ = Isa::kReference;
+  DType w_dtype_ = DType::kInt8;
+  bool convert_x_ = false;
+  bool convert_y_ = false;
+  std::vector<graph::EpilogueStage> epilogue_;
+  PackRef pack_;                       // null: packed in each run
+  std::optional<Shape> weight_shape_;  // of packed weights
 };
+
+StatusOr<std::unique_ptr<Step>> ConvIntegerStep::Make(const ConvAttributes& attributes,
+                                                      const IntegerPorts& ports,
+                                                      BindContext& context) {
+  auto step = std::make_unique<ConvIntegerStep>();
+  step->attributes_ = attributes;
+  step->ports_ = PresentPorts(ports, context);
+  step->isa_ = context.isa();
+  step->w_dtype_ = context.input(ports.w).dtype;
+  step->convert_x_ = context.input_layout(ports.x) == tandem::Layout::kNative;
+  step->convert_y_ = context.output_layout(0) == tandem::Layout::kNative;
+  step->epilogue_ = context.node().epilogue;
+  const graph::ConstantRef weights = context.constant(ports.w);
+  if (weights == nullptr || step->isa_ == Isa::kReference) return step;
+  step->weight_shape_ = weights->shape();
+  const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes, weights->shape());
+  const PackSpec spec = IntegerPackSpec(
+      step->isa_, context.input(ports.x).dtype, geometry, [geometry](const TensorView& native) {
+        return kernels::NativeIntegerWeights(geometry, native.dtype(), native.raw());
+      });
+  ASSIGN_OR_RETURN(step->pack_, context.MakePack(ports.w, spec));
+  return step;
+}
+
+ConvIntegerStep::Parts ConvIntegerStep::Layout(const kernels::ConvGeometry& geometry,
+                                               std::byte* base) const {
+  ScratchPlan plan(base);
+  Parts parts;
+  if (convert_x_) {
+    parts.x = plan.Take(geometry.batch * geometry.in_pixels() * geometry.in_channels, 1);
+  }
+  if (convert_y_) {
+    parts.y = plan.Take(geometry.batch * geometry.out_pixels() * geometry.out_channels, y_size());
+  }
+  if (pack_ == nullptr) {
+    parts.packed = plan.Take(static_cast<int64_t>(kernels::PackedIntegerBytes(isa_, geometry)), 1);
+  }
+  if (ports_.rounds_back()) {
+    parts.multipliers = plan.TakeFloats(geometry.out_channels + kernels::kMultiplierSlack);
+  }
+  parts.kernel =
+      plan.Take(static_cast<int64_t>(kernels::IntegerConvScratchBytes(isa_, geometry)), 1);
+  parts.bytes = plan.bytes();
+  return parts;
+}
+
+kernels::QuantizedOperand ConvIntegerStep::OperandOf(const StepContext& context, int port,
+                                                     int zero_port) const {
+  const TensorView& view = context.input(port);
+  kernels::QuantizedOperand operand{view.dtype(), view.raw()};
+  if (port == ports_.w) operand.dtype = w_dtype_;
+  if (zero_port < 0) return operand;
+  operand.zero_points = context.input(zero_port).raw();
+  operand.zero_point_step = context.input(zero_port).elements() == 1 ? 0 : 1;
+  return operand;
+}
+
+kernels::IntegerResult ConvIntegerStep::ResultOf(const StepContext& context,
+                                                 const kernels::ConvGeometry& geometry,
+                                                 float* multipliers) const {
+  kernels::IntegerResult result;
+  result.dtype = context.output(0).dtype();
+  if (!ports_.rounds_back()) return result;
+  if (ports_.bias >= 0) result.bias = context.input(ports_.bias).data<int32_t>();
+  const float x_scale = *context.input(ports_.x_scale).data<float>();
+  const float y_scale = *context.input(ports_.y_scale).data<float>();
+  const TensorView& w_scale = context.input(ports_.w_scale);
+  const int64_t step = w_scale.elements() == 1 ? 0 : 1;
+  for (int64_t m = 0; m < geometry.out_channels; ++m) {
+    multipliers[m] = x_scale * w_scale.data<float>()[m * step] / y_scale;
+  }
+  std::fill_n(multipliers + geometry.out_channels, kernels::kMultiplierSlack, 0.0f);
+  result.multipliers = multipliers;
+  result.zero_point = ByteAt(context.input(ports_.y_zero), 0);
+  const ByteRange range = ByteRangeOf(result.dtype, epilogue_);
+  result.low = range.low;
+  result.high = range.high;
+  return result;
+}
+
+Status ConvIntegerStep::Run(StepContext& context) const {
+  const TensorView& x = context.input(ports_.x);
+  const MutableTensorView& y = context.output(0);
+  const Shape& w = weight_shape_ ? *weight_shape_ : context.input(ports_.w).shape();
+  const kernels::ConvGeometry geometry = ConvGeometryOf(attributes_, x.shape(), w);
+  const Parts parts = Layout(geometry, context.scratch().data());
+  kernels::LayoutConversion conversion{.items = geometry.batch,
+                                       .channels = geometry.in_channels,
+                                       .spatial = geometry.in_pixels(),
+                                       .element_size = 1};
+  kernels::IntegerConvData data{OperandOf(context, ports_.x, ports_.x_zero),
+                                OperandOf(context, ports_.w, ports_.w_zero),
+                                ResultOf(context, geometry, parts.multipliers)};
+  if (convert_x_) {
+    kernels::ConvertLayout(conversion, x.raw(), parts.x, context.parallel());
+    data.x.data = parts.x;
+  }
+  if (parts.packed != nullptr) {
+    kernels::PackIntegerWeights(isa_, x.dtype(), geometry,
+                                kernels::NativeIntegerWeights(geometry, w_dtype_, data.w.data),
+                                parts.packed);
+  }
+  data.result.y = convert_y_ ? static_cast<void*>(parts.y) : y.mutable_raw();
+  const std::byte* packed = pack_ == nullptr ? parts.packed : pack_->buffer.data();
+  kernels::IntegerConv(isa_, geometry, {packed, parts.kernel}, data, context.parallel());
+  if (convert_y_) {
+    conversion.channels = geometry.out_channels;
+    conversion.spatial = geometry.out_pixels();
+    conversion.element_size = static_cast<int>(y_size());
+    conversion.direction = kernels::LayoutDirection::kChannelsLastToNative;
+    kernels::ConvertLayout(conversion, parts.y, y.mutable_raw(), context.parallel());
+  }
+  return absl::OkStatus();
+}
 
 class ConvInteger final : public Operator {
  public:
@@ -134,7 +214,17 @@ class ConvInteger final : public Operator {
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     RETURN_IF_ERROR(CheckConvAxes(context, ports_.x));
-    return std::make_unique<ConvIntegerStep>(attributes_, ports_, context);
+    return ConvIntegerStep::Make(attributes_, ports_, context);
+  }
+
+  Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
+
+  ConstantUse UseOfConstant(int port, DType) const override {
+    return port == ports_.w ? ConstantUse::kPacked : ConstantUse::kNative;
+  }
+
+  Decision TryFuseEpilogue(const EpilogueRequest& request) const override {
+    return ports_.rounds_back() ? TryFuseByteClip(request) : Decision();
   }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {

@@ -17,7 +17,9 @@ class DynamicQuantizeStep final : public Step {
   explicit DynamicQuantizeStep(Isa isa)
       : min_(kernels::FindReduce(kernels::ReduceOp::kMin, DType::kFloat, isa)),
         max_(kernels::FindReduce(kernels::ReduceOp::kMax, DType::kFloat, isa)),
-        row_(kernels::FindQuantize(DType::kFloat, DType::kUint8)) {}
+        row_(isa == Isa::kReference
+                 ? kernels::FindQuantize(DType::kFloat, DType::kUint8)
+                 : kernels::FindQuantizeSimd(DType::kFloat, DType::kUint8, isa)) {}
 
   std::string kernel() const override { return "dynamic_quantize float"; }
 

@@ -11,38 +11,6 @@ namespace {
 // is read and written once for so many.
 constexpr size_t kMostChainStages = 64;
 
-// Where the axes of a shape lie in memory: the axis at each place, outermost first.
-absl::InlinedVector<int, 6> AxesInMemory(int rank, Layout layout) {
-  absl::InlinedVector<int, 6> axes;
-  for (int axis = 0; axis < rank; ++axis) {
-    if (layout == Layout::kChannelsLast && axis == 1) continue;
-    axes.push_back(axis);
-  }
-  if (layout == Layout::kChannelsLast) axes.push_back(1);
-  return axes;
-}
-
-// The operand with its strides along the axes of an output of `rank`, in the output's memory order.
-kernels::BroadcastOperand OperandOf(const TensorView& view, const MutableTensorView& output) {
-  const int rank = output.shape().rank();
-  const int missing = rank - view.shape().rank();
-  Dims strides(static_cast<size_t>(rank), 0);
-  int64_t stride = 1;
-  const auto own = AxesInMemory(view.shape().rank(), view.layout());
-  for (auto axis = own.rbegin(); axis != own.rend(); ++axis) {
-    const int64_t extent = view.shape()[*axis];
-    if (extent != 1) strides[static_cast<size_t>(*axis + missing)] = stride;
-    stride *= extent;
-  }
-  const size_t bytes =
-      view.dtype() == DType::kString ? sizeof(std::string) : DTypeBits(view.dtype()) / 8;
-  kernels::BroadcastOperand operand{view.raw(), bytes, {}};
-  for (const int axis : AxesInMemory(rank, output.layout())) {
-    operand.strides.push_back(strides[static_cast<size_t>(axis)]);
-  }
-  return operand;
-}
-
 }  // namespace
 
 ElementwiseStep::ElementwiseStep(std::string name, kernels::RowKernel row,

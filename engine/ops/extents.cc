@@ -147,4 +147,13 @@ bool MayEqual(const graph::Dim& a, const graph::Dim& b) {
   return !a.is_number() || !b.is_number() || a.number() == b.number();
 }
 
+Status CheckOneElement(const InferContext& context, int port) {
+  const graph::DimVector* dims = context.dims(port);
+  if (dims == nullptr || MayEqual(graph::Product(*dims, 0, static_cast<int>(dims->size())), 1)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("input {} has shape {} where one element is expected", port,
+                         graph::ToString(*dims));
+}
+
 }  // namespace tandem::ops

@@ -56,4 +56,7 @@ StatusOr<int> RankFromVector(InferContext& context, int port, std::string_view w
 // True when both are the same extent for every request or one is not known well enough to differ.
 bool MayEqual(const graph::Dim& a, const graph::Dim& b);
 
+// InvalidArgument where the input at `port` is known to have no or several elements.
+Status CheckOneElement(const InferContext& context, int port);
+
 }  // namespace tandem::ops

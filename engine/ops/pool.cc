@@ -72,6 +72,12 @@ class PoolStep final : public Step {
       return absl::OkStatus();
     }
     kernels::PoolBuffers buffers{x.dtype(), x.raw(), y.mutable_raw()};
+    const bool bytes = x.dtype() == DType::kInt8 || x.dtype() == DType::kUint8;
+    if (last && bytes && isa_ != Isa::kReference &&
+        attributes_.order == kernels::IndexOrder::kNone) {
+      kernels::MaxPoolBytes(isa_, pool, buffers, context.parallel());
+      return absl::OkStatus();
+    }
     if (attributes_.order != kernels::IndexOrder::kNone) {
       buffers.order = attributes_.order;
       buffers.indices = context.output(1).mutable_data<int64_t>();

@@ -55,9 +55,15 @@ ScaleExtents ExtentsOf(const Quantization& quantization, const TensorView& x) {
   return extents;
 }
 
+// For any steps, and for one scale and zero point; the latter may be null.
+struct RowFunctions {
+  kernels::RowFunction any = nullptr;
+  kernels::RowFunction one_scale = nullptr;
+};
+
 class QuantizationStep final : public Step {
  public:
-  QuantizationStep(std::string kernel, kernels::RowFunction row, Quantization quantization)
+  QuantizationStep(std::string kernel, RowFunctions row, Quantization quantization)
       : kernel_(std::move(kernel)), row_(row), quantization_(quantization) {}
 
   std::string kernel() const override { return kernel_; }
@@ -104,7 +110,7 @@ class QuantizationStep final : public Step {
   void RunRow(const Memory& memory, const Stretch& stretch) const;
 
   std::string kernel_;
-  kernels::RowFunction row_;
+  RowFunctions row_;
   Quantization quantization_;
 };
 
@@ -186,7 +192,9 @@ void QuantizationStep::RunRow(const Memory& memory, const Stretch& stretch) cons
                             memory.scales + stretch.scale, &kNoZeroPoint};
   if (given) operands[2] = at(memory.zero_points, stretch.scale, zero_bytes);
   const int64_t steps[] = {1, stretch.scale_step, given ? stretch.scale_step : 0};
-  row_({operands, steps, 3, at(memory.y, stretch.first, memory.y_bytes), stretch.n}, {});
+  const bool one = row_.one_scale != nullptr && steps[1] == 0 && steps[2] == 0;
+  const kernels::RowFunction row = one ? row_.one_scale : row_.any;
+  row({operands, steps, 3, at(memory.y, stretch.first, memory.y_bytes), stretch.n}, {});
 }
 
 kernels::RowFunction FindRow(Direction direction, DType x, DType y) {
@@ -214,7 +222,10 @@ class QuantizeLinear final : public Operator {
     return std::make_unique<QuantizationStep>(
         fmt::format("{} {} to {}", quantizes ? "quantize" : "dequantize", DTypeName(x),
                     DTypeName(y)),
-        FindRow(quantization_.direction, x, y), quantization_);
+        RowFunctions{FindRow(quantization_.direction, x, y),
+                     quantizes ? kernels::FindQuantizeSimd(x, y, context.isa())
+                               : kernels::FindDequantizeSimd(x, y, context.isa())},
+        quantization_);
   }
 
   Traits traits() const override { return {.layout = LayoutRule::kFollow}; }

@@ -215,7 +215,7 @@ class PackedWeight {
     PackSpec spec;
     spec.kernel = fmt::format("{}.f32", CellName(kind_));
     spec.parameters =
-        fmt::format("{} {}", form_.name, kernels::PackFormat(isa_, size.input, size.hidden));
+        fmt::format("{} {}", form_.name, kernels::PackFormat({isa_}, size.input, size.hidden));
     spec.bytes = static_cast<size_t>(shape[0]) * Bytes(size);
     spec.fill = [form = form_, kind = kind_, isa = isa_, size, bytes = Bytes(size)](
                     const TensorView& native, std::span<std::byte> packed) {

@@ -26,6 +26,21 @@ struct Candidate {
 
 bool IsClip(const graph::Node& node) { return node.domain.empty() && node.op_type == "Clip"; }
 
+// The only element of a bound as float, which holds every 8-bit integer.
+std::optional<float> BoundOf(const graph::ConstantRef& bound) {
+  if (bound == nullptr || bound->elements() != 1) return std::nullopt;
+  switch (bound->dtype()) {
+    case DType::kFloat:
+      return bound->view().data<float>()[0];
+    case DType::kInt8:
+      return bound->view().data<int8_t>()[0];
+    case DType::kUint8:
+      return bound->view().data<uint8_t>()[0];
+    default:
+      return std::nullopt;
+  }
+}
+
 // The attributes of the stage; bounds of a Clip that are constant inputs become attributes. Nothing
 // when a bound is known only in a run.
 std::optional<graph::Attributes> StageAttributes(const graph::Graph& graph,
@@ -35,12 +50,9 @@ std::optional<graph::Attributes> StageAttributes(const graph::Graph& graph,
   constexpr std::string_view kBounds[] = {"min", "max"};
   for (size_t port = 1; port < node.inputs.size(); ++port) {
     if (node.inputs[port] == kNoValue) continue;
-    const graph::ConstantRef bound = graph.constant_input(node, static_cast<int>(port));
-    if (bound == nullptr || bound->view().dtype() != DType::kFloat ||
-        bound->view().elements() != 1) {
-      return std::nullopt;
-    }
-    attributes[std::string(kBounds[port - 1])] = bound->view().data<float>()[0];
+    const std::optional<float> bound = BoundOf(graph.constant_input(node, static_cast<int>(port)));
+    if (!bound) return std::nullopt;
+    attributes[std::string(kBounds[port - 1])] = *bound;
   }
   return attributes;
 }

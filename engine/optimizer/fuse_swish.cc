@@ -15,12 +15,6 @@ using graph::kNoNode;
 using graph::NodeId;
 using graph::ValueId;
 
-float FloatAttribute(const graph::Node& node, std::string_view name, float fallback) {
-  const auto found = node.attributes.find(name);
-  const auto* value = found == node.attributes.end() ? nullptr : found->second.get_if<float>();
-  return value == nullptr ? fallback : *value;
-}
-
 // The activation without its input and output, and the nodes of its gate, readers first.
 struct Match {
   graph::Node fused;

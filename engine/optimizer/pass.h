@@ -107,6 +107,7 @@ std::optional<graph::Patch> InlineIf(const graph::Graph&, graph::NodeId, PassCon
 std::optional<graph::Patch> DropIdentity(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> DropNoop(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FoldBatchNorm(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> FuseQdq(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseAttention(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseGelu(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseLayerNorm(const graph::Graph&, graph::NodeId, PassContext&);

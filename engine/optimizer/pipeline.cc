@@ -9,12 +9,13 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 17> kPasses = {{
+  static constexpr std::array<Pass, 18> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
       {.name = "drop_noop", .run = DropNoop},
       {.name = "fold_batch_norm", .run = FoldBatchNorm},
+      {.name = "fuse_qdq", .run = FuseQdq},
       {.name = "fuse_swish", .run = FuseSwish},
       {.name = "fuse_gelu", .run = FuseGelu},
       {.name = "fuse_layer_norm", .run = FuseLayerNorm},

@@ -73,6 +73,13 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {
   return node.op_type;
 }
 
+float FloatAttribute(const graph::Node& node, std::string_view name, float fallback) {
+  const auto found = node.attributes.find(name);
+  if (found == node.attributes.end()) return fallback;
+  const auto* value = found->second.get_if<float>();
+  return value != nullptr ? *value : fallback;
+}
+
 int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback) {
   const auto found = node.attributes.find(name);
   if (found == node.attributes.end()) return fallback;

@@ -37,6 +37,7 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id);
 
 // Integer attribute of a node, or the fallback.
 int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback);
+float FloatAttribute(const graph::Node& node, std::string_view name, float fallback);
 
 // The extents of the inputs of a node, by port: null where omitted or of unknown rank.
 std::vector<const graph::DimVector*> InputDims(const graph::Graph& graph, const graph::Node& node);

@@ -25,11 +25,12 @@ class TbbParallel final : public Parallel {
   void For(int64_t n, int64_t grain,
            absl::FunctionRef<void(int64_t, int64_t)> body) const override {
     if (n <= 0) return;
-    if (threads_ == 1 || n <= grain) {
+    if (threads_ == 1 || n / 2 < grain) {
       body(0, n);
       return;
     }
-    const int64_t chunk = std::max<int64_t>(1, grain);
+    // Ranges are halved while they are longer than this.
+    const int64_t chunk = std::max<int64_t>(1, 2 * grain - 1);
     arena_.execute([&] {
       // A thread that waits for this loop must not pick up another request's work meanwhile.
       tbb::this_task_arena::isolate([&] {

@@ -7,11 +7,11 @@ namespace tandem::test {
 std::vector<Arithmetic> Arithmetics() {
   std::vector<Arithmetic> list;
   for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (isa <= DetectIsa()) list.emplace_back(isa);
+    if (isa <= DetectIsa()) list.push_back({isa});
   }
   if (DetectIsa() < Isa::kAmx) return list;
   for (const Precision precision : {Precision::kF32, Precision::kF32Strict, Precision::kBf16}) {
-    list.emplace_back(Isa::kAmx, precision);
+    list.push_back({Isa::kAmx, precision});
   }
   return list;
 }

@@ -31,7 +31,7 @@ Tensor Apply(const OpCall& call, const std::vector<Tensor>& inputs) {
 
 std::vector<Isa> IsaLevels() {
   std::vector<Isa> levels;
-  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512, Isa::kVnni}) {
     if (isa <= DetectIsa()) levels.push_back(isa);
   }
   return levels;

@@ -18,7 +18,7 @@ void PackDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const flo
                   float* packed);
 
 // Outputs that no tap meets are the epilogue of 0. Every element has the bits that the convolution
-// for its tap gives.
+// for its tap gives where both have the same kernel.
 void ConvDisjoint(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
                   const ConvData& data, const Parallel& parallel);
 

@@ -12,10 +12,10 @@
 // the order above, and cut in pieces that depend on k only.
 //
 // Numbers that are not finite, huge or near to the smallest do not survive this. A row of A that
-// holds one in a piece of k (IsExact below) is multiplied in float32 there, by B put together from
-// its parts; a panel of B that holds one is packed as for the plain kernel and multiplied there,
-// with kBf16 put together likewise. Which it is depends on the row and the panel alone, so the
-// neighbours in a batch change nothing.
+// holds one in a piece of k (out of the range in amx_parts.h) is multiplied in float32 there, by B
+// put together from its parts; a panel of B that holds one is packed as for the plain kernel and
+// multiplied there, with kBf16 put together likewise. Which it is depends on the row and the panel
+// alone, so the neighbours in a batch change nothing.
 //
 // Source: Henry, Tang, Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For
 // Higher-Precision Computations, 2019. Intel Architecture Instruction Set Extensions, chapter AMX.

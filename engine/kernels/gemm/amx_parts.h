@@ -33,7 +33,8 @@ enum class PanelKind : uint32_t {
 };
 inline constexpr int64_t kHeadFloats = 16;
 
-constexpr int64_t StepBytes(int parts) { return parts * 2 * kTileBytes; }
+inline constexpr int64_t kPartBytes = 2 * kTileBytes;  // of one part of a step
+constexpr int64_t StepBytes(int parts) { return parts * kPartBytes; }
 
 inline PanelKind KindOf(const float* panel) { return std::bit_cast<PanelKind>(panel[0]); }
 inline void SetKind(PanelKind kind, float* panel) { panel[0] = std::bit_cast<float>(kind); }

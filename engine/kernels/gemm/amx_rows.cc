@@ -32,8 +32,8 @@ TANDEM_AMX inline __m512i UpperHalves(__m256i bits) {
   return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
 }
 
-// A whole step of one row, whose parts lie kPartBytes apart.
-template <int kParts, int64_t kPartBytes>
+// A whole step of one row, whose parts lie kApart bytes apart.
+template <int kParts, int64_t kApart>
 TANDEM_AMX inline void PutStep(const float* from, std::byte* to, Largest& largest) {
   __m512 low = _mm512_loadu_ps(from);
   __m512 high = _mm512_loadu_ps(from + 16);
@@ -41,7 +41,7 @@ TANDEM_AMX inline void PutStep(const float* from, std::byte* to, Largest& larges
   See(high, largest);
   for (int part = 0; part < kParts; ++part) {
     const auto bits = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-    _mm512_store_si512(to + part * kPartBytes, bits);
+    _mm512_store_si512(to + part * kApart, bits);
     if (part + 1 == kParts) return;
     low = _mm512_sub_ps(low, _mm512_castsi512_ps(UpperHalves(_mm512_castsi512_si256(bits))));
     high = _mm512_sub_ps(
@@ -57,7 +57,7 @@ TANDEM_AMX inline void PutSome(const float* from, int64_t count, std::byte* to, 
   See(x, largest);
   for (int part = 0; part < kParts; ++part) {
     const auto bits = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
-    _mm256_mask_storeu_epi16(to + part * 2 * kTileBytes, lanes, bits);
+    _mm256_mask_storeu_epi16(to + part * kPartBytes, lanes, bits);
     x = _mm512_sub_ps(x, _mm512_castsi512_ps(UpperHalves(bits)));
   }
 }
@@ -72,7 +72,7 @@ TANDEM_AMX inline void PutRun(const float* from, int64_t count, int64_t at, std:
     int64_t done = 0;
     if (at % kStep == 0) {
       for (; count - done >= kStep; done += kStep, to += StepBytes(kParts)) {
-        PutStep<kParts, 2 * kTileBytes>(from + done, to, so_far);
+        PutStep<kParts, kPartBytes>(from + done, to, so_far);
       }
     }
     if (done == 0) {
@@ -89,7 +89,7 @@ TANDEM_AMX inline void PutRun(const float* from, int64_t count, int64_t at, std:
 template <int kParts>
 TANDEM_AMX void ClearStep(std::byte* to) {
   for (int part = 0; part < kParts; ++part) {
-    _mm512_store_si512(to + part * 2 * kTileBytes, _mm512_setzero_si512());
+    _mm512_store_si512(to + part * kPartBytes, _mm512_setzero_si512());
   }
 }
 
@@ -164,7 +164,7 @@ TANDEM_AMX RowsFound GatherRowsOf(const Tile& tile, const Piece& piece, std::byt
           reinterpret_cast<const std::byte*>(run + kCutHeadFloats) + step * kParts * kLineBytes;
       for (int64_t i = 0; i < count; ++i, to += StepBytes(kParts)) {
         for (int part = 0; part < kParts; ++part, from += kLineBytes) {
-          _mm512_store_si512(to + part * 2 * kTileBytes, _mm512_load_si512(from));
+          _mm512_store_si512(to + part * kPartBytes, _mm512_load_si512(from));
         }
       }
       left -= count;

@@ -76,21 +76,20 @@ struct UpperRows {
 // The products of one step: the least first, each part loaded as seldom as four registers allow.
 template <int kParts, class Rows>
 TANDEM_AMX inline void MultiplyStep(const std::byte* a, const std::byte* b) {
-  constexpr int64_t kPart = 2 * kTileBytes;
   LoadColumns(b);
   for (int part = kParts - 1; part >= 0; --part) {
-    Rows::Load(a + part * kPart);
+    Rows::Load(a + part * kPartBytes);
     Rows::Multiply();
   }
   if constexpr (kParts > 1) {
-    LoadColumns(b + kPart);
+    LoadColumns(b + kPartBytes);
     Rows::Multiply();
   }
   if constexpr (kParts > 2) {
-    Rows::Load(a + kPart);
+    Rows::Load(a + kPartBytes);
     Rows::Multiply();
     Rows::Load(a);
-    LoadColumns(b + 2 * kPart);
+    LoadColumns(b + 2 * kPartBytes);
     Rows::Multiply();
   }
 }

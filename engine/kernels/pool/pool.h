@@ -63,6 +63,9 @@ void PoolReference(const Pool& pool, const PoolBuffers& buffers, const Parallel&
 void PoolChannelsLast(Isa isa, const Pool& pool, const float* in, float* out,
                       const Parallel& parallel);
 
+// kMax of int8 or uint8, both sides channels-last, without indices.
+void MaxPoolBytes(Isa isa, const Pool& pool, const PoolBuffers& buffers, const Parallel& parallel);
+
 // The taps [begin, end) of output `o` that lie inside the input, and those that count with padding.
 struct PoolTaps {
   int64_t begin = 0;

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/base/cpu.h"
 #include "engine/kernels/elementwise/row.h"
 #include "engine/tensor/dtype.h"
 
@@ -25,6 +26,11 @@ RowFunction FindQuantize(DType x, DType y);
 // x and zero points of an integer of 8 or 16 bits or int32; scales of float; y
 // of float, float16 or bfloat16. Null for other types.
 RowFunction FindDequantize(DType x, DType y);
+
+// The same bits for float against int8 and uint8, where x advances by one and scale and zero point
+// stay. Null for other types and for kReference.
+RowFunction FindQuantizeSimd(DType x, DType y, Isa isa);
+RowFunction FindDequantizeSimd(DType x, DType y, Isa isa);
 
 // `value` rounded, ties to even, and moved by the zero point, within the range
 // of T.

@@ -197,7 +197,7 @@ class Layer {
       product.epilogue = &add;
       product.operands = &operand;
     }
-    Gemm(isa_, product, packed, parallel_);
+    Gemm({isa_}, product, packed, parallel_);
   }
 
   // The products of W with the inputs of `count` steps. Rows of one step, and rows of one item, are
@@ -248,7 +248,7 @@ class Layer {
   }
   void ProductOfSecond(const float* state, const float* bias) const {
     const int64_t columns = FirstColumns(cell_.kind, size_.hidden);
-    const float* packed = weights_.r + PackedFloats(isa_, size_.hidden, columns);
+    const float* packed = weights_.r + PackedFloats({isa_}, size_.hidden, columns);
     Product({.m = size_.items,
              .n = width_ - columns,
              .k = size_.hidden,
@@ -403,26 +403,26 @@ PackSource Transposed(const float* weight, int64_t rows, int64_t depth) {
 }  // namespace
 
 int64_t PackedWFloats(Isa isa, CellKind kind, const RecurrentSize& size) {
-  return PackedFloats(isa, size.input, GateCount(kind) * size.hidden);
+  return PackedFloats({isa}, size.input, GateCount(kind) * size.hidden);
 }
 
 void PackW(Isa isa, CellKind kind, const RecurrentSize& size, const float* w, float* packed) {
-  PackB(isa, Transposed(w, GateCount(kind) * size.hidden, size.input), packed,
+  PackB({isa}, Transposed(w, GateCount(kind) * size.hidden, size.input), packed,
         SequentialParallel());
 }
 
 int64_t PackedRFloats(Isa isa, CellKind kind, const RecurrentSize& size) {
   const int64_t first = FirstColumns(kind, size.hidden);
   const int64_t second = GateCount(kind) * size.hidden - first;
-  return PackedFloats(isa, size.hidden, first) + PackedFloats(isa, size.hidden, second);
+  return PackedFloats({isa}, size.hidden, first) + PackedFloats({isa}, size.hidden, second);
 }
 
 void PackR(Isa isa, CellKind kind, const RecurrentSize& size, const float* r, float* packed) {
   const int64_t first = FirstColumns(kind, size.hidden);
   const int64_t second = GateCount(kind) * size.hidden - first;
-  PackB(isa, Transposed(r, first, size.hidden), packed, SequentialParallel());
-  PackB(isa, Transposed(r + first * size.hidden, second, size.hidden),
-        packed + PackedFloats(isa, size.hidden, first), SequentialParallel());
+  PackB({isa}, Transposed(r, first, size.hidden), packed, SequentialParallel());
+  PackB({isa}, Transposed(r + first * size.hidden, second, size.hidden),
+        packed + PackedFloats({isa}, size.hidden, first), SequentialParallel());
 }
 
 size_t RecurrentScratchBytes(CellKind kind, const RecurrentSize& size) {

@@ -48,6 +48,25 @@ std::string Network() {
       .Serialize();
 }
 
+// A transposed convolution whose taps overlap, one whose taps do not, and attention over pixels.
+std::string OtherProducts() {
+  const graph::Attributes twice = {{"strides", Ints{2, 2}}};
+  return ModelBuilder(23)
+      .Input("x", DType::kFloat, {kN, 48, 5, 4})
+      .Initializer("w0", RandomFloats({48, 40, 3, 3}, 1))
+      .Initializer("w1", RandomFloats({48, 64, 2, 2}, 2))
+      .Initializer("tokens", Tensor::Of<int64_t>({3}, {0, 64, 80}))
+      .Node("ConvTranspose", {"x", "w0"}, {"overlap"}, twice)
+      .Node("ConvTranspose", {"x", "w1"}, {"apart"}, twice)
+      .Node("Reshape", {"apart", "tokens"}, {"channels"})
+      .Node("Transpose", {"channels"}, {"t"}, {{"perm", Ints{0, 2, 1}}})
+      .Node("Attention", {"t", "t", "t"}, {"attention"},
+            {{"q_num_heads", int64_t{2}}, {"kv_num_heads", int64_t{2}}})
+      .Output("overlap")
+      .Output("attention")
+      .Serialize();
+}
+
 std::vector<std::string> Kernels(const std::string& bytes, EngineOptions options) {
   const Engine engine(std::move(options));
   const auto model = LoadModel(engine, bytes);
@@ -70,17 +89,19 @@ TEST(Precisions, ThePlanNamesTheKernelOfEachProduct) {
 
 TEST(Precisions, AnswersAreAsExactAsThePrecisionSays) {
   const Engine reference(test::WithoutPacks());
-  const auto oracle = LoadModel(reference, Network());
-  const auto inputs = test::InputsOf(*oracle, 3);
-  const test::NamedTensors expected = test::Answers(*oracle, inputs);
-  for (const Precision precision : kAll) {
-    const Engine engine({.threads = 2, .precision = precision});
-    const auto model = LoadModel(engine, Network());
-    SCOPED_TRACE(PrecisionName(precision));
-    // Errors of three products in a row add up.
-    test::Tolerance tolerance = test::ToleranceOf({Isa::kAmx, precision}, 576);
-    tolerance.relative *= 3;
-    test::ExpectClose(test::Answers(*model, inputs), expected, tolerance);
+  for (const std::string& bytes : {Network(), OtherProducts()}) {
+    const auto oracle = LoadModel(reference, bytes);
+    const auto inputs = test::InputsOf(*oracle, 3);
+    const test::NamedTensors expected = test::Answers(*oracle, inputs);
+    for (const Precision precision : kAll) {
+      const Engine engine({.threads = 2, .precision = precision});
+      const auto model = LoadModel(engine, bytes);
+      SCOPED_TRACE(PrecisionName(precision));
+      // Errors of three products in a row add up.
+      test::Tolerance tolerance = test::ToleranceOf({Isa::kAmx, precision}, 576);
+      tolerance.relative *= 3;
+      test::ExpectClose(test::Answers(*model, inputs), expected, tolerance);
+    }
   }
 }
 
@@ -100,16 +121,16 @@ TEST(Precisions, AModelHasTheOneItIsLoadedWith) {
                            test::Answers(*expected, inputs).at("y"), test::Reduction(576)));
 }
 
-TEST(Precisions, BatchesThreadsAndForksChangeNoBits) {
+void ExpectTheSameBits(const std::string& bytes) {
   for (const Precision precision : kAll) {
     SCOPED_TRACE(PrecisionName(precision));
     const Engine one({.threads = 1, .precision = precision, .towers = false});
-    const auto model = LoadModel(one, Network());
+    const auto model = LoadModel(one, bytes);
     const auto inputs = test::InputsOf(*model, 8);
     const test::NamedTensors expected = test::Answers(*model, inputs);
     for (const int threads : {1, 2, 4}) {
       const Engine engine({.threads = threads, .precision = precision});
-      const auto other = LoadModel(engine, Network());
+      const auto other = LoadModel(engine, bytes);
       test::ExpectClose(test::Answers(*other, inputs), expected, test::Exact());
       for (const auto& [first, items] : {std::pair(0, 1), {3, 1}, {1, 2}, {5, 3}, {1, 7}}) {
         const std::vector<NamedTensor> some = {
@@ -122,6 +143,11 @@ TEST(Precisions, BatchesThreadsAndForksChangeNoBits) {
       }
     }
   }
+}
+
+TEST(Precisions, BatchesThreadsAndForksChangeNoBits) {
+  ExpectTheSameBits(Network());
+  ExpectTheSameBits(OtherProducts());
 }
 
 TEST(Precisions, AnItemOfSpecialNumbersLeavesItsNeighboursAlone) {

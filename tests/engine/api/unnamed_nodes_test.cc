@@ -39,7 +39,7 @@ class Network {
         .Initializer("image", Tensor::Of<int64_t>({4}, {0, 5, 6, 7}))
         .Initializer("twice", Tensor::Scalar(int64_t{2}))
         .Initializer("yes", Tensor::Scalar(true));
-    std::string from = "x";
+    std::string from = AddQuantised("x");
     for (const std::string n : {"1", "2"}) from = AddBlock(from, n);
     AddLayerNorm(AddDepthwise(from));
     AddGelu();
@@ -64,6 +64,20 @@ class Network {
   std::string NameOf(const std::string& output) const {
     if (names_ == Names::kNone) return "";
     return names_ == Names::kOne ? "node" : "n_" + output;
+  }
+
+  // There and back on integers that are written as floats.
+  std::string AddQuantised(const std::string& from) {
+    builder_.Initializer("step", Tensor::Scalar(1.0F / 128))
+        .Initializer("middle", Tensor::Scalar<uint8_t>(128));
+    const graph::Attributes turn = {{"perm", Ints{0, 1, 3, 2}}};
+    Add("QuantizeLinear", {from, "step", "middle"}, "integers");
+    Add("DequantizeLinear", {"integers", "step", "middle"}, "floats");
+    Add("Transpose", {"floats"}, "turned", turn);
+    Add("QuantizeLinear", {"turned", "step", "middle"}, "turned_integers");
+    Add("DequantizeLinear", {"turned_integers", "step", "middle"}, "turned_floats");
+    Add("Transpose", {"turned_floats"}, "upright", turn);
+    return "upright";
   }
 
   // Identity, Conv of a weight that is computed, normalization, Add and Relu.

@@ -81,6 +81,20 @@ TEST(Export, AnEpilogueBecomesNodes) {
   EXPECT_EQ(Nodes(Again(model).graph).back(), "y = Clip-10(y/Sub) {max=6, min=0}");
 }
 
+TEST(Export, BoundsOfBytesAreBytes) {
+  ImportedModel model = Imported(ModelBuilder(17)
+                                     .Input("x", DType::kInt8, {4})
+                                     .Node("Neg", {"x"}, {"y"}, {}, "node")
+                                     .Output("y", DType::kInt8, {4}));
+  NodeNamed(model.graph, "node").epilogue = {{"Clip", {{"min", -5.0f}, {"max", 6.0f}}}};
+  const ImportedModel again = Again(model);
+  const graph::Graph& graph = again.graph;
+  EXPECT_EQ(Nodes(graph).back(), "y = Clip-17(y/Neg, y/min, y/max)");
+  const graph::ConstantRef low = graph.value(graph.FindValue("y/min")).constant;
+  ASSERT_EQ(low->dtype(), DType::kInt8);
+  EXPECT_EQ(low->view().data<int8_t>()[0], -5);
+}
+
 TEST(Export, OutputsKeepTheirNames) {
   ImportedModel model = Imported(ModelBuilder(17)
                                      .Input("x", DType::kFloat, {2})

@@ -58,11 +58,13 @@ void ExpectExactProducts() {
       const Tensor a_zero = RandomBytes<A>(many ? Shape{m} : Shape{}, 3);
       const Tensor b_zero = RandomBytes<B>(many ? Shape{n} : Shape{}, 4);
       const Tensor expected = Product<A, B>(a, b, a_zero, b_zero);
-      for (const int threads : {1, 3}) {
-        EXPECT_TRUE(
-            Close(Apply({.op_type = "MatMulInteger", .threads = threads}, {a, b, a_zero, b_zero}),
-                  expected, Exact()))
-            << m << "x" << k << "x" << n;
+      for (const Isa isa : test::IsaLevels()) {
+        for (const int threads : {1, 3}) {
+          EXPECT_TRUE(Close(Apply({.op_type = "MatMulInteger", .isa = isa, .threads = threads},
+                                  {a, b, a_zero, b_zero}),
+                            expected, Exact()))
+              << IsaName(isa) << " " << m << "x" << k << "x" << n;
+        }
       }
     }
   }
@@ -130,10 +132,13 @@ TEST(QLinearMatMul, RoundsTheScaledSumsToEvenAndSaturates) {
     const float value = std::nearbyint(static_cast<float>(sums.data<int32_t>()[i]) * multiplier);
     expected.mutable_data<int8_t>()[i] = static_cast<int8_t>(std::clamp(value - 3, -128.f, 127.f));
   }
-  EXPECT_TRUE(Close(Apply({.op_type = "QLinearMatMul"},
-                          {a, a_scale, a_zero, b, b_scale, b_zero, Tensor::Scalar<float>(y_scale),
-                           Tensor::Scalar<int8_t>(-3)}),
-                    expected, Exact()));
+  for (const Isa isa : test::IsaLevels()) {
+    EXPECT_TRUE(Close(Apply({.op_type = "QLinearMatMul", .isa = isa},
+                            {a, a_scale, a_zero, b, b_scale, b_zero, Tensor::Scalar<float>(y_scale),
+                             Tensor::Scalar<int8_t>(-3)}),
+                      expected, Exact()))
+        << IsaName(isa);
+  }
   // A tie: 3 * 1 / 2 = 1.5 becomes 2, 5 / 2 = 2.5 too.
   const Tensor one = Tensor::Scalar<float>(1);
   const Tensor zero = Tensor::Scalar<uint8_t>(0);
@@ -142,6 +147,32 @@ TEST(QLinearMatMul, RoundsTheScaledSumsToEvenAndSaturates) {
                   {Tensor::Of<uint8_t>({2, 1}, {3, 5}), one, zero, Tensor::Of<uint8_t>({1, 1}, {1}),
                    one, zero, Tensor::Scalar<float>(2), zero}),
             Tensor::Of<uint8_t>({2, 1}, {2, 2}), Exact()));
+}
+
+// A scale and zero point of A for all rows, which are rounded as they are summed.
+TEST(QLinearMatMul, RowsOfABatchShareOneBAndItsScales) {
+  const Tensor a = RandomBytes<int8_t>({3, 5, 40}, 1);
+  const Tensor b = RandomBytes<int8_t>({40, 35}, 2);
+  const Tensor a_zero = Tensor::Scalar<int8_t>(17);
+  for (const bool each : {false, true}) {
+    const Tensor b_zero = RandomBytes<int8_t>(each ? Shape{35} : Shape{}, 4);
+    const Tensor b_scale = test::RandomFloats(each ? Shape{35} : Shape{}, 6, 0.01f, 0.1f);
+    const Tensor sums = Product<int8_t, int8_t>(a.Reshaped({15, 40}), b, a_zero, b_zero);
+    Tensor expected = *Tensor::Allocate(DType::kUint8, {3, 5, 35});
+    for (int64_t i = 0; i < sums.elements(); ++i) {
+      const float multiplier = 0.02f * ElementOf<float>(b_scale, i % 35) / 0.3f;
+      const float value = std::nearbyint(static_cast<float>(sums.data<int32_t>()[i]) * multiplier);
+      expected.mutable_data<uint8_t>()[i] =
+          static_cast<uint8_t>(std::clamp(value + 128, 0.f, 255.f));
+    }
+    for (const Isa isa : test::IsaLevels()) {
+      EXPECT_TRUE(Close(Apply({.op_type = "QLinearMatMul", .isa = isa},
+                              {a, Tensor::Scalar<float>(0.02f), a_zero, b, b_scale, b_zero,
+                               Tensor::Scalar<float>(0.3f), Tensor::Scalar<uint8_t>(128)}),
+                        expected, Exact()))
+          << IsaName(isa);
+    }
+  }
 }
 
 TEST(MatMulInteger, ItemsOfABatchHaveTheBitsOfSingleRuns) {

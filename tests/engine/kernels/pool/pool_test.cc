@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/fine_parallel.h"
+#include "tests/support/random_bytes.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
@@ -59,6 +60,30 @@ TEST(Pool, ChannelsLastHasTheBitsOfTheReferenceOnEveryIsaAndThreadCount) {
             if (std::isnan(out[i]) && std::isnan(expected[i])) continue;
             ASSERT_EQ(out[i], expected[i])
                 << IsaName(isa) << " element " << i << " of " << channels << " channels";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Pool, TheMaximumOfBytesIsThatOfTheReferenceOnEveryIsaAndThreadCount) {
+  for (const DType dtype : {DType::kInt8, DType::kUint8}) {
+    for (const int64_t channels : {1, 3, 15, 16, 17, 31, 33, 63, 64, 65, 130}) {
+      for (Pool pool : Pools(channels)) {
+        if (pool.kind != PoolKind::kMax) continue;
+        const auto size = static_cast<size_t>(pool.items * channels * pool.out_spatial());
+        const Tensor in = test::RandomBytes<int8_t>({pool.items * channels * pool.in_spatial()}, 5);
+        pool.in = pool.out = {.channel = 1, .spatial = channels};
+        std::vector<uint8_t> expected(size);
+        PoolReference(pool, {dtype, in.view().raw(), expected.data()}, SequentialParallel());
+        for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+          if (isa > DetectIsa()) continue;
+          for (const int threads : {1, 3}) {
+            std::vector<uint8_t> out(size, 77);
+            MaxPoolBytes(isa, pool, {dtype, in.view().raw(), out.data()},
+                         *MakeThreadParallel(threads));
+            ASSERT_EQ(out, expected) << IsaName(isa) << " " << channels << " channels";
           }
         }
       }

@@ -1,0 +1,128 @@
+// Single-thread speed of products of 8-bit integers, in units of 10^9 operations a second (a
+// multiply-add counts as two), beside the peak of the core: dot products on registers.
+#include <benchmark/benchmark.h>
+#include <immintrin.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/kernels/quant/integer.h"
+
+namespace tandem::kernels {
+namespace {
+
+void Report(benchmark::State& state, double operations) {
+  state.counters["GOP/s"] = benchmark::Counter(
+      operations * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
+}
+
+__attribute__((target("avx512f,avx512vnni"))) void DotProducts(int64_t rounds) {
+  __m512i sums[16];
+#pragma GCC unroll 16
+  for (int j = 0; j < 16; ++j) sums[j] = _mm512_set1_epi32(j);
+  __m512i x = _mm512_set1_epi8(3);
+  benchmark::DoNotOptimize(x);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j) sums[j] = _mm512_dpbusd_epi32(sums[j], x, x);
+  }
+  __m512i total = sums[0];
+#pragma GCC unroll 16
+  for (int j = 1; j < 16; ++j) total = _mm512_add_epi32(total, sums[j]);
+  benchmark::DoNotOptimize(total);
+}
+
+void BM_PeakVnni(benchmark::State& state) {
+  if (DetectIsa() < Isa::kVnni) return state.SkipWithError("no AVX-512 VNNI");
+  while (state.KeepRunning()) DotProducts(10000);
+  Report(state, 10000.0 * 16 * 64 * 2);
+}
+BENCHMARK(BM_PeakVnni);
+
+// Bytes that are not all alike, and memory behind a result.
+struct Data {
+  Buffer buffer;
+  explicit Data(size_t bytes) : buffer(*Buffer::Allocate(bytes + 64)) {
+    for (size_t i = 0; i < bytes; ++i) buffer.data()[i] = static_cast<std::byte>(i * 37 % 251);
+  }
+  std::byte* get() { return buffer.data(); }
+};
+
+// uint8 x times int8 w, rounded back to uint8.
+void Run(benchmark::State& state, Isa isa, const ConvGeometry& geometry) {
+  if (isa > DetectIsa()) return state.SkipWithError("not on this machine");
+  const auto filters = static_cast<size_t>(geometry.out_channels);
+  const auto inputs =
+      static_cast<size_t>(geometry.batch * geometry.in_pixels() * geometry.in_channels);
+  const int64_t outputs = geometry.batch * geometry.out_pixels() * geometry.out_channels;
+  const int64_t depth = geometry.taps() * geometry.in_per_group();
+  Data x(inputs);
+  Data w(filters * static_cast<size_t>(depth));
+  Data y(static_cast<size_t>(outputs));
+  const std::vector<int32_t> bias(filters, 5);
+  const std::vector<float> multipliers(filters + kMultiplierSlack, 0.001f);
+  const uint8_t x_zero = 117;
+  const int8_t w_zero = 0;
+  Data packed(PackedIntegerBytes(isa, geometry));
+  PackIntegerWeights(isa, DType::kUint8, geometry,
+                     NativeIntegerWeights(geometry, DType::kInt8, w.get()), packed.get());
+  Data scratch(IntegerConvScratchBytes(isa, geometry));
+  IntegerConvData data;
+  data.x = {DType::kUint8, x.get(), &x_zero, 0};
+  data.w = {DType::kInt8, nullptr, &w_zero, 0};
+  data.result = {y.get(), DType::kUint8, bias.data(), multipliers.data(), 100, 0, 255};
+  const SequentialParallel parallel;
+  while (state.KeepRunning()) {
+    IntegerConv(isa, geometry, {packed.get(), scratch.get()}, data, parallel);
+  }
+  Report(state, 2.0 * static_cast<double>(outputs * depth));
+  state.SetLabel(std::string(IsaName(isa)));
+}
+
+void BM_Product(benchmark::State& state) {
+  Run(state, static_cast<Isa>(state.range(3)),
+      ProductGeometry(state.range(0), state.range(1), state.range(2)));
+}
+BENCHMARK(BM_Product)
+    ->ArgNames({"m", "n", "k", "isa"})
+    ->ArgsProduct({{512},
+                   {512},
+                   {512},
+                   {static_cast<int>(Isa::kAvx2), static_cast<int>(Isa::kAvx512),
+                    static_cast<int>(Isa::kVnni)}})
+    ->Args({1024, 1024, 1024, static_cast<int>(Isa::kVnni)})
+    ->Args({3136, 64, 64, static_cast<int>(Isa::kVnni)})
+    ->Args({3136, 256, 64, static_cast<int>(Isa::kVnni)})
+    ->Args({196, 1024, 256, static_cast<int>(Isa::kVnni)})
+    ->Args({49, 512, 2048, static_cast<int>(Isa::kVnni)})
+    ->Args({1, 1000, 2048, static_cast<int>(Isa::kVnni)});
+
+// An image of `size` squared with `channels`, a square window, as many filters or one a channel.
+void BM_Conv(benchmark::State& state) {
+  const int64_t size = state.range(0);
+  const int64_t channels = state.range(1);
+  const int64_t kernel = state.range(2);
+  const int64_t stride = state.range(3);
+  ConvGeometry geometry;
+  geometry.in_channels = channels;
+  geometry.out_channels = channels == 3 ? 64 : channels;
+  geometry.group = state.range(4);
+  const WindowAxis axis{size, (size - 1) / stride + 1, kernel, stride, 1, kernel / 2, kernel / 2};
+  geometry.axes = PadAxes({axis, axis});
+  Run(state, DetectIsa(), geometry);
+}
+BENCHMARK(BM_Conv)
+    ->ArgNames({"size", "channels", "kernel", "stride", "group"})
+    ->Args({224, 3, 7, 2, 1})
+    ->Args({56, 64, 3, 1, 1})
+    ->Args({14, 256, 3, 1, 1})
+    ->Args({7, 512, 3, 1, 1})
+    ->Args({112, 32, 3, 1, 32})
+    ->Args({112, 96, 3, 2, 96})
+    ->Args({56, 144, 3, 1, 144})
+    ->Args({14, 384, 3, 1, 384})
+    ->Args({7, 960, 3, 1, 960});
+
+}  // namespace
+}  // namespace tandem::kernels
