@@ -2,7 +2,7 @@
 """Quantises exported convolutional networks to 8 bits, in the QDQ form that exporters write.
 
 Needs Debian's python3-torch and python3-onnx. usage: quantise.py FOLDER DEST [NAME...]
-Reads NAME.onnx and NAME.in.npy of FOLDER, as peers/export_torchvision.py writes them, and writes
+Reads NAME.onnx and NAME.in.npy, a batch of inputs, of FOLDER and writes
 DEST/NAME_int8.onnx: batch normalisations folded; weights int8 with a scale for each output channel;
 activations uint8 with one scale, from their range on the input; biases int32. Every float between
 two operators passes QuantizeLinear and DequantizeLinear. NAMEs are resnet50 and mobilenet_v2 unless

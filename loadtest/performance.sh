@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The tables of docs/performance.md: Tandem beside ONNX Runtime on whole networks, with geometric means.
+#
+#   performance.sh BENCH_ENGINES NETWORKS QUANTISED
+#
+# BENCH_ENGINES is the benchmark that a build with TANDEM_ONNXRUNTIME_DIR has in loadtest/; NETWORKS and
+# QUANTISED are folders of ONNX files of float32 and of 8-bit networks.
+set -euo pipefail
+bench="$1"
+networks=("$2"/*.onnx)
+quantised=("$3"/*.onnx)
+export ORT_DISABLE_TELEMETRY=1
+
+# compare TITLE MODEL... -- FLAG...
+compare() {
+  local title="$1" models=()
+  shift
+  while [[ "$1" != "--" ]]; do models+=("$1"); shift; done
+  shift
+  printf '\n%s (`%s`)\n\n' "$title" "$*"
+  "$bench" --iterations 21 "$@" "${models[@]}" | awk '
+    NR == 1 { next }
+    NR == 2 { print "| network | Tandem, ms | ONNX Runtime, ms | ratio | load, ms | ONNX Runtime, ms | ratio | apart |"
+              print "|---|---|---|---|---|---|---|---|"; next }
+    { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6, $7, $8
+      runs += log($4); loads += log($7); n++ }
+    END { printf "| geometric mean | | | %.2f | | | %.2f | |\n", exp(runs / n), exp(loads / n) }'
+}
+
+compare "One thread, AVX-512" "${networks[@]}" -- --threads 1 --cpu avx512
+compare "One thread, AMX" "${networks[@]}" -- --threads 1 --cpu amx
+compare "One thread, AMX, bfloat16" "${networks[@]}" -- --threads 1 --cpu amx --precision bf16
+compare "Two threads, AVX-512" "${networks[@]}" -- --threads 2 --cpu avx512
+compare "Two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx
+compare "Batch 8, two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx --batch 8
+compare "8-bit integers, one thread" "${quantised[@]}" -- --threads 1 --cpu amx
