@@ -131,7 +131,7 @@ TANDEM_AMX void PutTogether(const std::byte* parts, int count, int64_t steps, fl
     for (int64_t half = 0; half < 2; ++half) {
       for (int64_t pair = 0; pair < kStep / 2; ++pair) {
         __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-        for (int part = count - 1; part >= 0; --part) {
+        for (int64_t part = count - 1; part >= 0; --part) {
           const __m512i bits =
               _mm512_loadu_si512(parts + (2 * part + half) * kTileBytes + pair * 64);
           sums[0] = _mm512_add_ps(sums[0], _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));

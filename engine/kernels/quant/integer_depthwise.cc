@@ -15,9 +15,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 using D16 = hn::ScalableTag<int16_t>;
 using D32 = hn::ScalableTag<int32_t>;

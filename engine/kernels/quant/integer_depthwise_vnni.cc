@@ -39,11 +39,11 @@ struct Window {
   int64_t sums_offset() const { return blocks * block_bytes(); }
 };
 
-// The scratch memory, in the order of the lanes; then a row of padding.
+// The scratch memory, in the order of the lanes; then a row of padding. Without memory, its size.
 struct Prepared {
-  int32_t* base;
-  float* multipliers;
-  std::byte* padding;
+  int32_t* base = nullptr;
+  float* multipliers = nullptr;
+  std::byte* padding = nullptr;
   size_t bytes;
 
   Prepared(const Window& window, std::byte* scratch)
@@ -154,7 +154,7 @@ TANDEM_VNNI inline __m512i Pixel(const Run& run, int64_t block, const Lanes* lan
   __m512i sums[kQuarters];
   TANDEM_UNROLL
   for (int q = 0; q < kQuarters; ++q) {
-    sums[q] = _mm512_loadu_si512(run.prepared.base + block * kBlock + q * 16);
+    sums[q] = _mm512_loadu_si512(run.prepared.base + block * kBlock + int64_t{q} * 16);
   }
   for (int64_t tap = 0; tap < run.window.taps; ++tap, lanes += step) {
     for (int64_t group = 0; group < groups; ++group, weights += kQuarters * kBlock) {
@@ -167,7 +167,7 @@ TANDEM_VNNI inline __m512i Pixel(const Run& run, int64_t block, const Lanes* lan
   }
   TANDEM_UNROLL
   for (int q = 0; q < kQuarters; ++q) {
-    const float* multipliers = run.prepared.multipliers + block * kBlock + q * 16;
+    const float* multipliers = run.prepared.multipliers + block * kBlock + int64_t{q} * 16;
     sums[q] = BytePacking::Rounded(sums[q], _mm512_loadu_ps(multipliers));
   }
   return packing.Pack<kY>(sums);
