@@ -6,10 +6,12 @@
 //   MODEL...
 #include <onnxruntime_cxx_api.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "cli/model_inputs.h"
 #include "loadtest/measure.h"
@@ -18,6 +20,8 @@ namespace tandem::loadtest {
 namespace {
 
 constexpr int kLoads = 3;
+// Before each run: threads of the engine that ran before spin for a while and then sleep.
+constexpr std::chrono::milliseconds kPause{20};
 
 // ONNX Runtime on one model with float inputs and outputs.
 class Peer {
@@ -118,7 +122,9 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
   Stopwatch tandem;
   Stopwatch runtime;
   for (int i = 0; i < arguments.iterations; ++i) {
+    std::this_thread::sleep_for(kPause);
     tandem.Time([&] { ours = model->Run(inputs); });
+    std::this_thread::sleep_for(kPause);
     runtime.Time([&] { peer->Run(inputs); });
   }
   const std::string name = std::filesystem::path(path).stem();

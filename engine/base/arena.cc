@@ -1,16 +1,34 @@
 #include "engine/base/arena.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 
 namespace tandem {
+namespace {
+
+constexpr size_t kHugePage = size_t{1} << 21;
+
+// Large buffers are read from end to end, again and again; on small pages these are more than the
+// processor remembers. Only pages that a buffer fills are made huge: it takes no more memory.
+void AdviseHugePages(void* data, size_t bytes) {
+  // Where the system has none the buffer stays as it is.
+  (void)madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+}
+
+}  // namespace
 
 void Buffer::Free::operator()(std::byte* data) const { std::free(data); }
 
 StatusOr<Buffer> Buffer::Allocate(size_t bytes) {
   Buffer buffer;
   if (bytes == 0) return buffer;
-  void* data = std::aligned_alloc(kBufferAlignment, AlignUp(bytes));
-  if (data == nullptr) return ResourceExhausted("cannot allocate {} bytes", bytes);
+  const bool large = bytes >= kHugePage;
+  void* data = nullptr;
+  if (posix_memalign(&data, large ? kHugePage : kBufferAlignment, AlignUp(bytes)) != 0) {
+    return ResourceExhausted("cannot allocate {} bytes", bytes);
+  }
+  if (large) AdviseHugePages(data, bytes);
   buffer.data_.reset(static_cast<std::byte*>(data));
   buffer.size_ = bytes;
   return buffer;

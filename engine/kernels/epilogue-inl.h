@@ -9,6 +9,7 @@
 
 #include "engine/kernels/epilogue.h"
 #include "engine/kernels/math-inl.h"
+#include "engine/kernels/simd.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,11 +35,11 @@ struct First {
   }
 };
 
-// The operand of `stage` for the elements of `row` from `column` on.
+// The operand of a stage for the elements of `row` from `column` on.
 template <class Access>
-HWY_INLINE FloatVec LoadOperand(const EpilogueStage& stage, const EpilogueOperand& operand,
-                                int64_t row, int64_t column, Access access) {
-  switch (stage.kind) {
+HWY_INLINE FloatVec LoadOperand(OperandKind kind, const EpilogueOperand& operand, int64_t row,
+                                int64_t column, Access access) {
+  switch (kind) {
     case OperandKind::kNone:
       break;
     case OperandKind::kScalar:
@@ -49,6 +50,65 @@ HWY_INLINE FloatVec LoadOperand(const EpilogueStage& stage, const EpilogueOperan
       return access.Load(operand.data + row * operand.row_stride + column);
   }
   return hn::Zero(FloatTag());
+}
+
+// Applies a stage to every sum of a block, if it is one of the frequent ones that take little code;
+// false otherwise. `for_sums(function)` replaces each sum x by function(row, vector, x);
+// operand(kind, row, vector) loads the operand of a sum.
+template <class ForSums, class Operand>
+HWY_INLINE bool ApplySimpleStage(const EpilogueStage& stage, const ForSums& for_sums,
+                                 const Operand& operand) {
+  const FloatTag d;
+  switch (stage.op) {
+    case EpilogueOp::kAdd: {
+      const auto add = [&](OperandKind kind) TANDEM_INLINE_LAMBDA {
+        for_sums([&](int r, int j, FloatVec x)
+                     TANDEM_INLINE_LAMBDA { return hn::Add(x, operand(kind, r, j)); });
+      };
+      if (stage.kind == OperandKind::kColumn) {
+        add(OperandKind::kColumn);
+      } else if (stage.kind == OperandKind::kFull) {
+        add(OperandKind::kFull);
+      } else {
+        add(OperandKind::kScalar);
+      }
+      return true;
+    }
+    case EpilogueOp::kRelu:
+      for_sums([&](int, int, FloatVec x) TANDEM_INLINE_LAMBDA { return Relu(d, x); });
+      return true;
+    case EpilogueOp::kClip:
+      for_sums([&](int, int, FloatVec x)
+                   TANDEM_INLINE_LAMBDA { return Clip(d, x, stage.alpha, stage.beta); });
+      return true;
+    case EpilogueOp::kHardSwish:
+      for_sums([&](int, int, FloatVec x) TANDEM_INLINE_LAMBDA { return HardSwish(d, x); });
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Out of line, as the code of all stages is long.
+template <class Vector>
+HWY_NOINLINE Vector ApplyAnyStage(const EpilogueStage& stage, Vector x, Vector operand) {
+  return ApplyStage(FloatTag(), stage, x, operand);
+}
+
+// Applies all stages to every sum of a block; operand(stage, kind, row, vector) loads the operand
+// of a sum.
+template <class ForSums, class Operand>
+HWY_INLINE void ApplyStages(const Epilogue& epilogue, const ForSums& for_sums,
+                            const Operand& operand) {
+  for (size_t s = 0; s < epilogue.size(); ++s) {
+    const EpilogueStage& stage = epilogue[s];
+    const auto of_stage = [&](OperandKind kind, int r, int j)
+                              TANDEM_INLINE_LAMBDA { return operand(s, kind, r, j); };
+    if (ApplySimpleStage(stage, for_sums, of_stage)) continue;
+    for_sums([&](int r, int j, FloatVec x) TANDEM_INLINE_LAMBDA {
+      return ApplyAnyStage(stage, x, of_stage(stage.kind, r, j));
+    });
+  }
 }
 
 }  // namespace HWY_NAMESPACE

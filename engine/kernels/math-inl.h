@@ -26,10 +26,24 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
+// p 2^n for p in [0.5, 2) and whole numbers n in [-152, 129].
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Scale(D d, V p, V n) {
+#if HWY_TARGET == HWY_AVX3
+  (void)d;
+  return V{_mm512_scalef_ps(p.raw, n.raw)};
+#else
+  // In two factors, as n reaches 129 and -152.
+  const hn::RebindToSigned<D> di;
+  const auto n_int = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(n_int);
+  return hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n_int, half)));
+#endif
+}
+
 // e^x. Overflows to infinity above 88.72, passes through the subnormals and is 0 below -103.97.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
-  const hn::RebindToSigned<D> di;
   const auto number = hn::Eq(x, x);
   // e^x = 2^n e^r, |r| <= ln(2) / 2; ln(2) in two parts keeps r exact.
   const V c =
@@ -43,11 +57,7 @@ HWY_INLINE V Exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.166665122f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  // 2^n in two factors, as n reaches 128 and -151.
-  const auto n_int = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(n_int);
-  const V y = hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n_int, half)));
-  return hn::IfThenElse(number, y, x);
+  return hn::IfThenElse(number, Scale(d, p, n), x);
 }
 
 // tanh(x); |tanh| <= 1, odd.
@@ -67,13 +77,25 @@ HWY_INLINE V Tanh(D d, V x) {
   return hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.625f)), small, hn::CopySign(large, x));
 }
 
+// 1 / x within 1 unit, for x in [1, 2].
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Reciprocal(D d, V x) {
+#if HWY_TARGET == HWY_AVX3
+  // 14 bits, which one step of Newton's doubles: a division takes as long as ten multiplications.
+  const V r = hn::ApproximateReciprocal(x);
+  return hn::MulAdd(r, hn::NegMulAdd(r, x, hn::Set(d, 1.0f)), r);
+#else
+  return hn::Div(hn::Set(d, 1.0f), x);
+#endif
+}
+
 // 1 / (1 + e^-x), within 3 units; between 0 and 1, accurate for negative x, too.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const V e = Exp(d, hn::Neg(hn::Abs(x)));
   const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
-  return hn::Div(numerator, hn::Add(one, e));
+  return hn::Mul(numerator, Reciprocal(d, hn::Add(one, e)));
 }
 
 // The error function; |erf| <= 1, odd.

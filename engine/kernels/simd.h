@@ -35,6 +35,10 @@ inline size_t DispatchIndex(Isa isa, int64_t compiled_mask) {
 #define TANDEM_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+// Behind the parameters of a lambda in per-target code that must not become a call: the arrays of
+// vectors that it captures would lie in memory.
+#define TANDEM_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
+
 #define TANDEM_DISPATCH(isa, function) \
   (*(HWY_DISPATCH_TABLE(               \
       function)[::tandem::kernels::DispatchIndex((isa), HWY_CHOSEN_TARGET_MASK_TARGETS)]))

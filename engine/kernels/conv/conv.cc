@@ -58,21 +58,18 @@ struct Run {
   const ConvData& data;
   const float* packed;
   TileKernel kernel;
-  int64_t rows;           // output pixels over all items
-  int64_t block_rows;     // of one unit
-  int64_t group_columns;  // of one unit
-  int64_t blocks;
-  int64_t column_groups;
+  int64_t rows;  // output pixels over all items
+  GemmUnits units;
   int64_t tap_step;      // taps that are summed at once
   int64_t channel_step;  // channels of a tap that are summed at once
   Runs runs;
   bool cuts_before = false;  // x as a whole, into the scratch
 
-  Run(const ConvGeometry& g, const ConvData& d, const float* p, const TileKernel& k)
-      : geometry(g), data(d), packed(p), kernel(k) {
+  Run(const ConvGeometry& g, const ConvData& d, const float* p, const TileKernel& k, int threads)
+      : geometry(g), data(d), packed(p), kernel(k), rows(g.batch * g.out_pixels()) {
     const int64_t taps = g.taps();
     const int64_t channels = g.in_per_group();
-    rows = g.batch * g.out_pixels();
+    int64_t block_rows = k.max_rows * kTilesPerBlock;
     channel_step =
         std::clamp<int64_t>(DepthPiece(channels, k.depth), 1, std::max<int64_t>(1, channels));
     runs = RunsOf(g, k);
@@ -80,7 +77,6 @@ struct Run {
       const int64_t least = runs == Runs::kTapRows ? g.axes[2].kernel : 1;
       const int64_t most = kGatheredFloats / (k.max_rows * channels) / least * least;
       tap_step = std::clamp<int64_t>(most, least, taps);
-      block_rows = k.max_rows * kTilesPerBlock;
     } else {
       const int64_t most = std::min(kPointers / k.max_rows, k.depth / channel_step);
       tap_step = CeilDiv(taps, CeilDiv(taps, std::clamp<int64_t>(most, 1, taps)));
@@ -88,9 +84,9 @@ struct Run {
           k.max_rows * std::clamp<int64_t>(kPointers / (tap_step * k.max_rows), 1, kTilesPerBlock);
     }
     const int64_t panel_floats = tap_step * channel_step * k.panel_columns;
-    group_columns = k.panel_columns * std::clamp<int64_t>(k.group_floats / panel_floats, 1, 16);
-    blocks = CeilDiv(rows, block_rows);
-    column_groups = CeilDiv(g.out_per_group(), group_columns);
+    const int64_t panels = std::clamp<int64_t>(k.group_floats / panel_floats, 1, 16);
+    units = GemmUnits(rows, g.out_per_group(), block_rows, panels * k.panel_columns);
+    units.CutFor(CeilDiv(threads, g.group), rows, g.out_per_group(), k);
     cuts_before = d.scratch != nullptr && CutsBefore(g, k);
   }
 
@@ -147,7 +143,7 @@ struct TapSpan {
   int64_t channels;
 };
 
-// Pointers to the taps of `pixel`, run.block_rows apart.
+// Pointers to the taps of `pixel`, run.units.rows apart.
 void PointAtTaps(const Run& run, const Pixel& pixel, const Source& source, TapSpan span,
                  const float** out) {
   const WindowAxis& inner = run.geometry.axes[2];
@@ -157,7 +153,7 @@ void PointAtTaps(const Run& run, const Pixel& pixel, const Source& source, TapSp
     for (int64_t t = std::max<int64_t>(0, span.first - tap); t < end; ++t) {
       const int64_t at = start + t * inner.dilation;
       const bool inside = row >= 0 && at >= 0 && at < inner.in;
-      out[(tap + t - span.first) * run.block_rows] =
+      out[(tap + t - span.first) * run.units.rows] =
           inside ? source.runs + (row + at) * source.pixel_step : source.zeros;
     }
   });
@@ -181,29 +177,44 @@ void GatherTaps(const Run& run, const Pixel& pixel, const float* x, TapSpan span
   });
 }
 
+// Where the rows of taps of the pixels of one output row start: null in the padding.
+struct TapRows {
+  const float* first[kPointers];  // of the pixel with position 0 on the inner axis
+  int64_t count = 0;
+
+  void Find(const Run& run, const Pixel& pixel, TapSpan span) {
+    count = 0;
+    ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t row) {
+      if (tap < span.first || tap >= span.last) return;
+      first[count++] = row < 0 ? nullptr : run.data.x + row * run.geometry.in_channels;
+    });
+  }
+};
+
 // Pointers to the rows of taps of `pixel`, max_rows apart, for channels that are all of x. A row
 // that reaches into the padding is copied to its place in `copies`.
-void PointAtTapRows(const Run& run, const Pixel& pixel, TapSpan span, const float** out,
+void PointAtTapRows(const Run& run, const Pixel& pixel, const TapRows& rows, const float** out,
                     float* copies) {
   const WindowAxis& inner = run.geometry.axes[2];
   const int64_t channels = run.geometry.in_channels;
   const int64_t start = pixel.at[2] * inner.stride - inner.pad_begin;
   const int64_t low = std::clamp<int64_t>(-start, 0, inner.kernel);
   const int64_t high = std::clamp<int64_t>(inner.in - start, low, inner.kernel);
-  ForTapRows(run.geometry, pixel, [&](int64_t tap, int64_t row) {
-    if (tap < span.first || tap >= span.last) return;
-    const float* from = run.data.x + (row + start) * channels;
-    const bool inside = row >= 0 && high - low == inner.kernel;
-    if (!inside) {
-      float* to = copies + (tap - span.first) * channels;
-      std::fill_n(to, inner.kernel * channels, 0.0f);
-      if (row >= 0)
-        std::copy_n(from + low * channels, (high - low) * channels, to + low * channels);
-      from = to;
+  const bool inside = high - low == inner.kernel;
+  for (int64_t t = 0; t < rows.count; ++t, copies += inner.kernel * channels) {
+    const float* from = rows.first[t];
+    if (from != nullptr && inside) {
+      *out = from + start * channels;
+    } else {
+      std::fill_n(copies, inner.kernel * channels, 0.0f);
+      if (from != nullptr) {
+        std::copy_n(from + (start + low) * channels, (high - low) * channels,
+                    copies + low * channels);
+      }
+      *out = copies;
     }
-    *out = from;
     out += run.kernel.max_rows;
-  });
+  }
 }
 
 // One unit of work: the part of a group's output that it computes, as a tile to start from.
@@ -211,21 +222,25 @@ struct Unit {
   int64_t group;
   int64_t first_row;
   int64_t last_row;
-  const float* x;  // at the group's first channel
+  const float* x;               // at the group's first channel
+  const float* next = nullptr;  // packed weights of the columns behind
   Tile tile;
 
   Unit(const Run& run, int64_t index) {
     const ConvGeometry& geometry = run.geometry;
-    const int64_t column = index % run.column_groups * run.group_columns;
-    index /= run.column_groups;
-    first_row = index % run.blocks * run.block_rows;
-    last_row = std::min(run.rows, first_row + run.block_rows);
-    group = index / run.blocks;
+    const int64_t column = index % run.units.groups * run.units.columns;
+    index /= run.units.groups;
+    first_row = index % run.units.blocks * run.units.rows;
+    last_row = std::min(run.rows, first_row + run.units.rows);
+    group = index / run.units.blocks;
     x = run.data.x + group * geometry.in_per_group();
     const int64_t panels = CeilDiv(geometry.out_per_group(), run.kernel.panel_columns);
     tile.panel_floats = run.kernel.PanelFloats(geometry.taps() * geometry.in_per_group());
     tile.b = run.packed + (group * panels + column / run.kernel.panel_columns) * tile.panel_floats;
-    tile.columns = std::min(geometry.out_per_group() - column, run.group_columns);
+    tile.columns = std::min(geometry.out_per_group() - column, run.units.columns);
+    if (column + tile.columns < geometry.out_per_group()) {
+      next = tile.b + tile.columns / run.kernel.panel_columns * tile.panel_floats;
+    }
     tile.c_row_stride = geometry.y_step() * geometry.out_channels;
     tile.epilogue = run.data.epilogue;
     tile.operands = run.data.operands;
@@ -248,6 +263,11 @@ struct Unit {
     const bool starts = span.first == 0 && span.channel == 0;
     const bool ends = span.last == run.geometry.taps() && span.channel + span.channels == channels;
     result.k = span.first * channels + span.channel;
+    const int64_t end = result.k + (span.last - span.first) * span.channels;
+    result.fetch = FetchOf(ends ? next : tile.b + run.kernel.PanelFloats(end),
+                           (end - result.k) * run.kernel.panel_columns, tile.panel_floats,
+                           (row - first_row) / run.kernel.max_rows,
+                           CeilDiv(last_row - first_row, run.kernel.max_rows));
     result.start = starts ? TileStart::kZero : TileStart::kResume;
     result.end = ends ? TileEnd::kFinal : TileEnd::kPartial;
     return result;
@@ -282,7 +302,7 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
     Tile tile = unit.At(run, row, span);
     tile.rows = pointers + (row - unit.first_row);
     if (run.cuts_before) tile.cut = cut + (row - unit.first_row);
-    tile.row_step = run.block_rows;
+    tile.row_step = run.units.rows;
     tile.taps = span.last - span.first;
     tile.depth = span.channels;
     run.kernel.run(tile);
@@ -297,12 +317,15 @@ void RunGathered(const Run& run, const Unit& unit, TapSpan span) {
   const int64_t floats = taps * run.geometry.in_per_group();
   const int64_t inner = run.geometry.axes[2].kernel;
   Pixel pixel(run.geometry, unit.first_row);
+  TapRows tap_rows;
+  if (run.runs == Runs::kTapRows) tap_rows.Find(run, pixel, span);
   for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     for (int r = 0; r < tile.row_count; ++r) {
       float* copies = gathered + r * floats;
       if (run.runs == Runs::kTapRows) {
-        PointAtTapRows(run, pixel, span, pointers + r, copies);
+        if (pixel.at[2] == 0) tap_rows.Find(run, pixel, span);
+        PointAtTapRows(run, pixel, tap_rows, pointers + r, copies);
       } else {
         GatherTaps(run, pixel, unit.x, span, copies);
         pointers[r] = copies;
@@ -443,14 +466,14 @@ int64_t ConvScratchFloats(Arithmetic arithmetic, const ConvGeometry& geometry) {
 
 void Conv(Arithmetic arithmetic, const ConvGeometry& geometry, const float* packed,
           const ConvData& data, const Parallel& parallel) {
-  const Run run(geometry, data, packed, KernelFor(arithmetic, geometry));
+  const Run run(geometry, data, packed, KernelFor(arithmetic, geometry), parallel.threads());
   if (run.rows == 0 || geometry.out_channels == 0) return;
   if (run.cuts_before) CutPixels(run, parallel);
   const int64_t taps = geometry.taps();
-  const int64_t unit_work = std::min(run.block_rows, run.rows) *
-                            std::min(run.group_columns, geometry.out_per_group()) *
+  const int64_t unit_work = std::min(run.units.rows, run.rows) *
+                            std::min(run.units.columns, geometry.out_per_group()) *
                             std::max<int64_t>(1, taps * geometry.in_per_group());
-  parallel.For(geometry.group * run.blocks * run.column_groups,
+  parallel.For(geometry.group * run.units.blocks * run.units.groups,
                GrainOf(kGrainMultiplyAdds, unit_work), [&](int64_t begin, int64_t end) {
                  for (int64_t index = begin; index < end; ++index) {
                    RunUnit(run, Unit(run, index));

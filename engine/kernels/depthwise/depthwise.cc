@@ -113,38 +113,19 @@ struct Row {
   int64_t first_at;  // and from data.y on; negative where that one is not computed
 };
 
-// Out of line, as the code of all stages is long.
-HWY_NOINLINE FloatVec ApplyAnyStage(const EpilogueStage& stage, FloatVec x, FloatVec operand) {
-  return ApplyStage(FloatTag(), stage, x, operand);
-}
-
 // The epilogue of `kCount` pixels from `out` on, for one vector of channels.
 template <int kCount, class Access>
 HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access access,
                        FloatVec (&sums)[kCount]) {
-  const FloatTag d;
-  const ConvData& data = row.data;
-  for (size_t s = 0; s < data.epilogue->size(); ++s) {
-    const EpilogueStage& stage = (*data.epilogue)[s];
-    const EpilogueOperand& operand = data.operands[s];
-    if (stage.op == EpilogueOp::kAdd && stage.kind == OperandKind::kColumn) {
-      const FloatVec bias = access.Load(operand.data + channel);
-      TANDEM_UNROLL
-      for (int i = 0; i < kCount; ++i) sums[i] = hn::Add(sums[i], bias);
-    } else if (stage.op == EpilogueOp::kRelu) {
-      TANDEM_UNROLL
-      for (int i = 0; i < kCount; ++i) sums[i] = Relu(d, sums[i]);
-    } else if (stage.op == EpilogueOp::kClip) {
-      TANDEM_UNROLL
-      for (int i = 0; i < kCount; ++i) sums[i] = Clip(d, sums[i], stage.alpha, stage.beta);
-    } else {
-      for (int i = 0; i < kCount; ++i) {
-        const int64_t pixel = row.first_y + (out + i) * row.geometry.y_step();
-        const FloatVec o = LoadOperand(stage, operand, pixel, channel, access);
-        sums[i] = ApplyAnyStage(stage, sums[i], o);
-      }
-    }
-  }
+  const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA {
+    TANDEM_UNROLL
+    for (int i = 0; i < kCount; ++i) sums[i] = function(i, 0, sums[i]);
+  };
+  const auto operand = [&](size_t stage, OperandKind kind, int i, int) TANDEM_INLINE_LAMBDA {
+    return LoadOperand(kind, row.data.operands[stage],
+                       row.first_y + (out + i) * row.geometry.y_step(), channel, access);
+  };
+  ApplyStages(*row.data.epilogue, for_sums, operand);
 }
 
 // Adds one tap of `kCount` pixels, whose inputs are `step` apart from `x` on; returns the weights

@@ -10,15 +10,21 @@ namespace tandem::kernels {
 
 inline constexpr int kMostTileRows = 32;  // TileKernel::max_rows at the most
 
-// How an m x n product is cut into units: blocks of rows times groups of panels. Depends on the
-// shape and the kernel only.
+// How an m x n product is cut into units: blocks of rows times groups of panels.
 struct GemmUnits {
-  int64_t rows;     // of one block
-  int64_t columns;  // of one group
-  int64_t blocks;
-  int64_t groups;
+  int64_t rows = 0;     // of one block
+  int64_t columns = 0;  // of one group
+  int64_t blocks = 0;
+  int64_t groups = 0;
 
+  GemmUnits() = default;
+  // Units that keep packed B in the cache. Depends on the shape and the kernel only.
   GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel);
+  // Units of so many rows and columns.
+  GemmUnits(int64_t m, int64_t n, int64_t unit_rows, int64_t unit_columns);
+
+  // Cuts further, as far as it does little harm, until each thread has several units.
+  void CutFor(int64_t threads, int64_t m, int64_t n, const TileKernel& kernel);
 };
 
 // Depth of the pieces that a sum over k is cut into, of `most` at the most: about equal, so that
@@ -33,7 +39,13 @@ struct GemmBlock {
   int64_t columns = 0;
   float* c = nullptr;  // of the block's first element; the c of the problem is not written
   int64_t c_row_stride = 0;
+  const float* next = nullptr;  // packed B that is read after this block's; null: none
 };
+
+// What tile `index` of `count`, which read the same panels, fetches of `floats` of each of the
+// panels from `next` on.
+Tile::Fetch FetchOf(const float* next, int64_t floats, int64_t panel_floats, int64_t index,
+                    int64_t count);
 
 void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKernel& kernel,
               const GemmBlock& block);

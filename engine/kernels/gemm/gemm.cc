@@ -11,13 +11,22 @@ namespace {
 
 constexpr int64_t kTilesPerBlock = 8;
 constexpr int64_t kDepthUnit = 32;
+// Where units are cut for several threads.
+constexpr int64_t kUnitsPerThread = 4;
+constexpr int64_t kLeastPanels = 2;
+constexpr int64_t kLeastTiles = 2;
 
-// The rows of a block, from column `tile.k` of A on.
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The rows of a block, from column `tile.k` of A on; `next` is the packed B that is read then.
 void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
-             const GemmBlock& block) {
+             const GemmBlock& block, const float* next) {
   const float* rows[kMostTileRows];
   tile.rows = rows;
+  const int64_t tiles = CeilDiv(block.rows, kernel.max_rows);
   for (int64_t row = block.row; row < block.row + block.rows; row += kernel.max_rows) {
+    tile.fetch = FetchOf(next, tile.depth * kernel.panel_columns, tile.panel_floats,
+                         (row - block.row) / kernel.max_rows, tiles);
     tile.row_count =
         static_cast<int>(std::min<int64_t>(kernel.max_rows, block.row + block.rows - row));
     for (int r = 0; r < tile.row_count; ++r) {
@@ -28,8 +37,6 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
     kernel.run(tile);
   }
 }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t column, float* panel) {
   const int64_t used = std::min<int64_t>(kernel.panel_columns, source.n - column);
@@ -44,6 +51,12 @@ void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t colum
   kernel.pack(source.k, read, panel);
 }
 
+// Columns of panels that the cache holds.
+int64_t GroupColumns(int64_t k, const TileKernel& kernel) {
+  const int64_t panel_floats = std::clamp<int64_t>(k, 1, kernel.depth) * kernel.panel_columns;
+  return std::clamp<int64_t>(kernel.group_floats / panel_floats, 1, 16) * kernel.panel_columns;
+}
+
 }  // namespace
 
 int64_t DepthPiece(int64_t k, int64_t most) {
@@ -51,13 +64,32 @@ int64_t DepthPiece(int64_t k, int64_t most) {
   return std::min(most, CeilDiv(CeilDiv(k, pieces), kDepthUnit) * kDepthUnit);
 }
 
-GemmUnits::GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel) {
-  rows = kernel.max_rows * kTilesPerBlock;
-  blocks = CeilDiv(m, rows);
-  const int64_t panel_floats = std::clamp<int64_t>(k, 1, kernel.depth) * kernel.panel_columns;
-  const int64_t panels = std::clamp<int64_t>(kernel.group_floats / panel_floats, 1, 16);
-  columns = panels * kernel.panel_columns;
-  groups = CeilDiv(n, columns);
+GemmUnits::GemmUnits(int64_t m, int64_t n, int64_t unit_rows, int64_t unit_columns)
+    : rows(unit_rows),
+      columns(unit_columns),
+      blocks(CeilDiv(m, unit_rows)),
+      groups(CeilDiv(n, unit_columns)) {}
+
+GemmUnits::GemmUnits(int64_t m, int64_t n, int64_t k, const TileKernel& kernel)
+    : GemmUnits(m, n, kernel.max_rows * kTilesPerBlock, GroupColumns(k, kernel)) {}
+
+void GemmUnits::CutFor(int64_t threads, int64_t m, int64_t n, const TileKernel& kernel) {
+  const int64_t wanted = threads == 1 ? 1 : kUnitsPerThread * threads;
+  const auto half = [](int64_t extent, int64_t step) { return CeilDiv(extent / step, 2) * step; };
+  // Columns first: threads then read different weights.
+  while (blocks * groups < wanted && columns > kLeastPanels * kernel.panel_columns) {
+    *this = GemmUnits(m, n, rows, half(columns, kernel.panel_columns));
+  }
+  while (blocks * groups < wanted && rows > kLeastTiles * kernel.max_rows) {
+    *this = GemmUnits(m, n, half(rows, kernel.max_rows), columns);
+  }
+}
+
+Tile::Fetch FetchOf(const float* next, int64_t floats, int64_t panel_floats, int64_t index,
+                    int64_t count) {
+  if (next == nullptr) return {};
+  const int64_t share = CeilDiv(floats, count);
+  return {next + index * share, share, panel_floats};
 }
 
 void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKernel& kernel,
@@ -76,8 +108,10 @@ void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKerne
     tile.depth = std::min(depth, problem.k - tile.k);
     tile.start = tile.k == 0 ? TileStart::kZero : TileStart::kResume;
     tile.end = tile.k + tile.depth == problem.k ? TileEnd::kFinal : TileEnd::kPartial;
-    RunRows(problem, kernel, tile, block);
-    tile.k += tile.depth;
+    const int64_t end = tile.k + tile.depth;
+    RunRows(problem, kernel, tile, block,
+            end < problem.k ? tile.b + kernel.PanelFloats(end) : block.next);
+    tile.k = end;
   } while (tile.k < problem.k);
 }
 
@@ -108,7 +142,8 @@ void Gemm(Arithmetic arithmetic, const GemmProblem& problem, const float* packed
           const Parallel& parallel) {
   if (problem.m == 0 || problem.n == 0) return;
   const TileKernel kernel = TileKernelFor(arithmetic, problem.k, problem.n);
-  const GemmUnits units(problem.m, problem.n, problem.k, kernel);
+  GemmUnits units(problem.m, problem.n, problem.k, kernel);
+  units.CutFor(parallel.threads(), problem.m, problem.n, kernel);
   const int64_t unit_work = std::min(units.rows, problem.m) * std::min(units.columns, problem.n) *
                             std::max<int64_t>(1, problem.k);
   parallel.For(units.blocks * units.groups, GrainOf(kGrainMultiplyAdds, unit_work),
@@ -119,6 +154,11 @@ void Gemm(Arithmetic arithmetic, const GemmProblem& problem, const float* packed
                    block.rows = std::min(problem.m - block.row, units.rows);
                    block.column = unit % units.groups * units.columns;
                    block.columns = std::min(problem.n - block.column, units.columns);
+                   const int64_t next = block.column + block.columns;
+                   if (next < problem.n) {
+                     block.next =
+                         packed_b + next / kernel.panel_columns * kernel.PanelFloats(problem.k);
+                   }
                    block.c = problem.c + block.row * problem.c_row_stride + block.column;
                    block.c_row_stride = problem.c_row_stride;
                    RunBlock(problem, packed_b, kernel, block);

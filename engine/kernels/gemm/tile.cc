@@ -26,12 +26,24 @@ constexpr int kMaxRows = 4;
 constexpr int kVectors = 2;  // of one panel
 constexpr int64_t kLanes = HWY_LANES(float);
 constexpr int64_t kPanelColumns = kVectors * kLanes;
+// What is read next is fetched every so many steps in k.
+constexpr int64_t kFetchSteps = 8;
+constexpr int64_t kLine = 16;  // floats of a cache line
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Floats that are fetched at once.
+int64_t FloatsOfStep(const Tile& tile) {
+  if (tile.fetch.from == nullptr) return 0;
+  const int64_t steps = tile.taps * CeilDiv(tile.depth, kFetchSteps);
+  return CeilDiv(tile.fetch.floats, HWY_MAX(int64_t{1}, steps));
+}
 
 template <class Access>
-HWY_INLINE V LoadTileOperand(const Tile& tile, size_t index, int64_t row, int64_t column,
-                             Access access) {
-  return LoadOperand((*tile.epilogue)[index], tile.operands[index],
-                     tile.row + row * tile.row_step_of_operands, tile.column + column, access);
+HWY_INLINE V LoadTileOperand(const Tile& tile, OperandKind kind, size_t index, int64_t row,
+                             int64_t column, Access access) {
+  return LoadOperand(kind, tile.operands[index], tile.row + row * tile.row_step_of_operands,
+                     tile.column + column, access);
 }
 
 // Stages from `first` on, on sums that lie in C.
@@ -41,7 +53,8 @@ HWY_NOINLINE void FinishVector(const Tile& tile, size_t first, int64_t row, int6
   float* c = tile.c + row * tile.c_row_stride + column;
   V x = access.Load(c);
   for (size_t i = first; i < tile.epilogue->size(); ++i) {
-    x = ApplyStage(D(), (*tile.epilogue)[i], x, LoadTileOperand(tile, i, row, column, access));
+    const EpilogueStage& stage = (*tile.epilogue)[i];
+    x = ApplyStage(D(), stage, x, LoadTileOperand(tile, stage.kind, i, row, column, access));
   }
   access.Store(x, c);
 }
@@ -74,30 +87,33 @@ HWY_INLINE void ForSums(Sums<kRows, kCount>& sums, Function function) {
 }
 
 // Applies stages in registers as long as they are simple; returns the index of the first one left.
-template <int kRows, int kCount>
-HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Sums<kRows, kCount>& sums) {
-  const D d;
-  const Whole whole;
+// access(j) is that of vector j.
+template <int kRows, int kCount, class Access>
+HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Access access,
+                                    Sums<kRows, kCount>& sums) {
+  const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA { ForSums(sums, function); };
   for (size_t i = 0; i < tile.epilogue->size(); ++i) {
     const EpilogueStage& stage = (*tile.epilogue)[i];
-    const auto operand = [&](int r, int j) HWY_ATTR {
-      return LoadTileOperand(tile, i, r, column + j * kLanes, whole);
+    const auto operand = [&](OperandKind kind, int r, int j) TANDEM_INLINE_LAMBDA {
+      return LoadTileOperand(tile, kind, i, r, column + j * kLanes, access(j));
     };
-    if (stage.op == EpilogueOp::kAdd && stage.kind == OperandKind::kColumn) {
-      const float* bias = tile.operands[i].data + tile.column + column;
-      ForSums(sums, [&](int, int j, V x)
-                        HWY_ATTR { return hn::Add(x, hn::LoadU(d, bias + j * kLanes)); });
-    } else if (stage.op == EpilogueOp::kAdd) {
-      ForSums(sums, [&](int r, int j, V x) HWY_ATTR { return hn::Add(x, operand(r, j)); });
-    } else if (stage.op == EpilogueOp::kRelu) {
-      ForSums(sums, [&](int, int, V x) HWY_ATTR { return Relu(d, x); });
-    } else if (stage.op == EpilogueOp::kClip) {
-      ForSums(sums, [&](int, int, V x) HWY_ATTR { return Clip(d, x, stage.alpha, stage.beta); });
-    } else {
-      return i;
-    }
+    if (!ApplySimpleStage(stage, for_sums, operand)) return i;
   }
   return tile.epilogue->size();
+}
+
+// Stores sums behind their epilogue.
+template <int kRows, int kCount, class Access>
+HWY_INLINE void FinishSums(const Tile& tile, int64_t column, int64_t columns, Access access,
+                           Sums<kRows, kCount>& sums) {
+  const bool finish = tile.end == TileEnd::kFinal && tile.epilogue != nullptr;
+  const size_t left = finish ? FinishInRegisters(tile, column, access, sums) : 0;
+  float* c = tile.c + column;
+  ForSums(sums, [&](int r, int j, V x) TANDEM_INLINE_LAMBDA {
+    access(j).Store(x, c + r * tile.c_row_stride + j * kLanes);
+    return x;
+  });
+  if (finish && left < tile.epilogue->size()) FinishInMemory(tile, left, column, columns);
 }
 
 // kRows rows times kCount vectors of columns, which make whole panels, of which the first is the
@@ -107,23 +123,31 @@ void RunPanels(const Tile& tile, int64_t column) {
   const D d;
   Sums<kRows, kCount> sums;
   const int64_t columns = HWY_MIN(tile.columns - column, kCount * kLanes);
-  const auto access = [&](int j) HWY_ATTR {
+  const auto access = [&](int j) TANDEM_INLINE_LAMBDA {
     return First{HWY_MAX(int64_t{0}, HWY_MIN(kLanes, columns - j * kLanes))};
   };
   float* c = tile.c + column;
   if (tile.start == TileStart::kZero) {
-    ForSums(sums, [&](int, int, V) HWY_ATTR { return hn::Zero(d); });
+    ForSums(sums, [&](int, int, V) TANDEM_INLINE_LAMBDA { return hn::Zero(d); });
   } else {
-    ForSums(sums, [&](int r, int j, V)
-                      HWY_ATTR { return access(j).Load(c + r * tile.c_row_stride + j * kLanes); });
+    ForSums(sums, [&](int r, int j, V) TANDEM_INLINE_LAMBDA {
+      return access(j).Load(c + r * tile.c_row_stride + j * kLanes);
+    });
   }
 
-  const float* b = tile.b + column / kPanelColumns * tile.panel_floats + tile.k * kPanelColumns;
+  const int64_t panel = column / kPanelColumns * tile.panel_floats;
+  const float* b = tile.b + panel + tile.k * kPanelColumns;
+  const float* fetch = tile.fetch.from + column / kPanelColumns * tile.fetch.panel_step;
+  const int64_t fetched = FloatsOfStep(tile);
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const float* a[kRows];
     TANDEM_UNROLL
     for (int r = 0; r < kRows; ++r) a[r] = tile.rows[tap * tile.row_step + r];
     for (int64_t k = 0; k < tile.depth; ++k, b += kPanelColumns) {
+      if (k % kFetchSteps == 0) {
+        for (int64_t i = 0; i < fetched; i += kLine) __builtin_prefetch(fetch + i, 0, 2);
+        fetch += fetched;
+      }
       V right[kCount];
       TANDEM_UNROLL
       for (int j = 0; j < kCount; ++j) {
@@ -140,21 +164,12 @@ void RunPanels(const Tile& tile, int64_t column) {
     }
   }
 
-  const bool finish = tile.end == TileEnd::kFinal && tile.epilogue != nullptr;
   if (columns == kCount * kLanes) {
-    const size_t left = finish ? FinishInRegisters(tile, column, sums) : 0;
-    ForSums(sums, [&](int r, int j, V x) HWY_ATTR {
-      hn::StoreU(x, d, c + r * tile.c_row_stride + j * kLanes);
-      return x;
-    });
-    if (finish && left < tile.epilogue->size()) FinishInMemory(tile, left, column, columns);
-    return;
+    const auto whole = [](int) TANDEM_INLINE_LAMBDA { return Whole(); };
+    FinishSums(tile, column, columns, whole, sums);
+  } else {
+    FinishSums(tile, column, columns, access, sums);
   }
-  ForSums(sums, [&](int r, int j, V x) HWY_ATTR {
-    access(j).Store(x, c + r * tile.c_row_stride + j * kLanes);
-    return x;
-  });
-  if (finish) FinishInMemory(tile, 0, column, columns);
 }
 
 // All panels of a tile of kRows rows. Few rows take several panels at once, so that enough

@@ -37,7 +37,13 @@ struct Tile {
   const float* b = nullptr;
   int64_t panel_floats = 0;
   int64_t columns = 0;  // any number; those of the last panel may be fewer than it holds
-  float* c = nullptr;   // element (0, 0) of the tile
+  // Memory that is read next, which kernels that wait for memory fetch meanwhile.
+  struct Fetch {
+    const float* from = nullptr;  // with the first panel; null: nothing
+    int64_t floats = 0;           // with each panel
+    int64_t panel_step = 0;       // from what one panel fetches to the next
+  } fetch;
+  float* c = nullptr;  // element (0, 0) of the tile
   int64_t c_row_stride = 0;
   TileStart start = TileStart::kZero;
   TileEnd end = TileEnd::kFinal;
@@ -62,7 +68,7 @@ struct TileKernel {
   int64_t step_floats = 0;
   void (*pack)(int64_t k, PanelReader read, float* panel) = nullptr;
   int64_t depth = 512;                      // that a long sum is cut into, at the most
-  int64_t group_floats = int64_t{1} << 17;  // of packed B that are multiplied by a block of rows
+  int64_t group_floats = int64_t{1} << 15;  // of packed B that are multiplied by a block of rows
   void (*run)(const Tile& tile) = nullptr;
   // Kernels that cut rows into parts before they multiply can be handed runs that are cut, where a
   // run belongs to several rows or a row to several tiles. Null for other kernels. `depth` is a

@@ -51,9 +51,20 @@ void TransposeTile(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
   }
 }
 
+// A transpose to rows of kRow elements, too few for a tile: the channels of an image.
+template <int64_t kRow, typename T>
+void TransposeToShortRows(const StridedAxis& row, const StridedAxis& column, const T* in, T* out) {
+  for (int64_t c = 0; c < column.extent; ++c, ++in, out += column.out_stride) {
+    for (int64_t r = 0; r < kRow; ++r) out[r] = in[r * row.in_stride];
+  }
+}
+
 template <typename T>
 void CopyTiles(const StridedAxis& row, const StridedAxis& column, const T* in, T* out) {
   const bool dense = row.out_stride == 1 && column.in_stride == 1;
+  if (dense && row.extent == 2) return TransposeToShortRows<2>(row, column, in, out);
+  if (dense && row.extent == 3) return TransposeToShortRows<3>(row, column, in, out);
+  if (dense && row.extent == 4) return TransposeToShortRows<4>(row, column, in, out);
   for (int64_t c = 0; c < column.extent; c += kTile) {
     const int64_t c_end = std::min(column.extent, c + kTile);
     for (int64_t r = 0; r < row.extent; r += kTile) {
