@@ -9,13 +9,14 @@
 
 namespace tandem {
 
-// Matters on CPUs with AMX, which multiply bfloat16, and there for large products only: all others
-// are plain. The errors are the largest ones over an output, as a share of its largest element.
+// Large products run as sums of bfloat16 products on CPUs with AMX; convolutions that run as
+// float32 multiply-adds may be filtered minimally (Winograd). All others are plain. The errors are
+// the largest ones over an output, as a share of its largest element.
 enum class Precision : uint8_t {
-  kF32Plain,   // float32 multiply-adds
-  kF32,        // three products of bfloat16 parts: within 1e-5
+  kF32Plain,   // float32 multiply-adds, as many as the definition has
+  kF32,        // three products of bfloat16 parts, or minimal filtering: within 1e-5
   kF32Strict,  // six products: no worse than plain float32
-  kBf16,       // one product of operands that are rounded to bfloat16
+  kBf16,       // one product of operands that are rounded to bfloat16, or minimal filtering
 };
 
 // "f32_plain", "f32", "f32_strict", "bf16".

@@ -6,6 +6,7 @@
 
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/gemm/gemm.h"
+#include "engine/kernels/winograd/winograd.h"
 #include "engine/ops/conv_shape.h"
 #include "engine/ops/conv_step.h"
 #include "engine/ops/depthwise_pointwise.h"
@@ -15,7 +16,7 @@
 namespace tandem::ops {
 namespace {
 
-class DirectForm final : public ConvForm {
+class DirectForm : public ConvForm {
  public:
   explicit DirectForm(ConvAttributes attributes) : attributes_(std::move(attributes)) {}
 
@@ -79,6 +80,61 @@ class DirectForm final : public ConvForm {
   ConvAttributes attributes_;
 };
 
+// Minimal filtering of tiles of m x m outputs.
+class WinogradForm final : public DirectForm {
+ public:
+  WinogradForm(ConvAttributes attributes, int m)
+      : DirectForm(attributes), attributes_(std::move(attributes)), m_(m) {}
+
+  // The form for constant weights and images of known size, where it is worth it; null otherwise.
+  static std::shared_ptr<const ConvForm> For(const ConvAttributes& attributes,
+                                             const BindContext& context) {
+    const graph::ConstantRef weights = context.constant(kConvW);
+    const std::optional<graph::DimVector>& dims = context.input(kConvX).dims;
+    if (weights == nullptr || weights->dtype() != DType::kFloat || !dims) return nullptr;
+    Dims x = {1, weights->shape()[1] * attributes.group};
+    for (size_t i = x.size(); i < dims->size(); ++i) {
+      if (!(*dims)[i].is_number()) return nullptr;
+      x.push_back((*dims)[i].number());
+    }
+    const kernels::ConvGeometry geometry =
+        ConvGeometryOf(attributes, Shape(std::move(x)), weights->shape());
+    const int m = kernels::WinogradTile(context.arithmetic(), geometry);
+    return m == 0 ? nullptr : std::make_shared<const WinogradForm>(attributes, m);
+  }
+
+  Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, w);
+    return {"conv.winograd.f32",
+            fmt::format("{0}x{0} {1}", m_,
+                        kernels::PackFormat({arithmetic.isa, Precision::kF32Plain},
+                                            geometry.in_channels, geometry.out_channels)),
+            kernels::PackedWinogradFloats(arithmetic.isa, m_, geometry)};
+  }
+
+  void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, weights.shape());
+    kernels::PackWinogradWeights(arithmetic.isa, m_, geometry,
+                                 kernels::NativeWeights(geometry, weights.data<float>()), packed);
+  }
+
+  int64_t ScratchFloats(Arithmetic arithmetic, const kernels::ConvGeometry& geometry,
+                        int threads) const override {
+    return kernels::WinogradScratchFloats(arithmetic.isa, m_, geometry, threads);
+  }
+
+  void Run(const Work& work) const override {
+    kernels::ConvData data = work.data;
+    data.scratch = work.scratch;
+    kernels::ConvWinograd(work.arithmetic.isa, m_, work.geometry, work.weights, data,
+                          work.context.parallel());
+  }
+
+ private:
+  ConvAttributes attributes_;
+  int m_;
+};
+
 class Conv final : public Operator {
  public:
   Conv(ConvAttributes attributes, std::optional<DepthwiseStage> depthwise)
@@ -105,8 +161,12 @@ class Conv final : public Operator {
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
+    if (!depthwise_) {
+      std::shared_ptr<const ConvForm> form = WinogradForm::For(attributes_, context);
+      if (form == nullptr) form = std::make_shared<const DirectForm>(attributes_);
+      return BindConv(std::move(form), context);
+    }
     auto form = std::make_shared<const DirectForm>(attributes_);
-    if (!depthwise_) return BindConv(std::move(form), context);
     const DepthwisePointwise pair{std::make_shared<const DirectForm>(depthwise_->attributes),
                                   std::move(form), depthwise_->weights};
     return BindDepthwisePointwise(pair, context);

@@ -14,7 +14,7 @@ void AddComputeFlags(FlagGroup& group, ComputeFlags& flags) {
            "Highest instruction set to use: reference, baseline, avx2, avx512, vnni or amx")
       ->option_text("ISA [what the machine has]");
   group.Add("--precision", flags.precision, "PRECISION",
-            "Of float32 products on CPUs with AMX: f32_plain, f32, f32_strict or bf16");
+            "Of float32 products that have faster ways: f32_plain, f32, f32_strict or bf16");
 }
 
 StatusOr<std::optional<Isa>> ResolveCpu(const ComputeFlags& flags) {

@@ -196,6 +196,7 @@ TEST_F(PlanFormatsTest, APlanThatComputesWhatThePlainOneDoesIsSaidToAgree) {
 TEST_F(PlanFormatsTest, TheFirstValueThatDiffersIsNamedWithBothTasks) {
   BisectConfig config{Model(), {}, {}};
   config.model.engine.disabled_passes = {"fuse_epilogue"};
+  config.model.engine.precision = Precision::kF32Plain;
   config.tolerance = 0;
   const auto text = Execute(config);
   ASSERT_TRUE(text.ok()) << text.status();

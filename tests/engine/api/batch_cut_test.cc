@@ -203,7 +203,9 @@ TEST(BatchCut, TheProfileHasTheTasksOfThePartsAndTheRest) {
 
 TEST(BatchCut, TheMemoryOfAllPartsAndTheRestIsLimited) {
   const std::string bytes = Cases().at("softmax over the items").bytes;
-  const Engine engine({.threads = 2, .max_run_bytes = size_t{8} * 16 * 24 * 24 * 4 * 2});
+  const Engine engine({.threads = 2,
+                       .precision = Precision::kF32Plain,
+                       .max_run_bytes = size_t{8} * 16 * 24 * 24 * 4 * 2});
   const auto model = LoadModel(engine, bytes);
   ASSERT_NE(model, nullptr);
   const auto result = model->Run(InputsOf(*model, 8), {});

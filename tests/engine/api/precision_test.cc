@@ -87,6 +87,36 @@ TEST(Precisions, ThePlanNamesTheKernelOfEachProduct) {
               Contains(HasSubstr("bf16x1")));
 }
 
+TEST(Precisions, ConvolutionsAreFilteredMinimallyWhereTheyLeaveRoomForTheError) {
+  const auto kernels = [](Precision precision) {
+    return Kernels(Network(), {.threads = 1, .isa = Isa::kVnni, .precision = precision});
+  };
+  const auto filtered = Contains(HasSubstr("conv.winograd.f32 4x4"));
+  EXPECT_THAT(kernels(Precision::kF32), filtered);
+  EXPECT_THAT(kernels(Precision::kBf16), filtered);
+  EXPECT_THAT(kernels(Precision::kF32Plain), Each(Not(HasSubstr("winograd"))));
+  EXPECT_THAT(kernels(Precision::kF32Strict), Each(Not(HasSubstr("winograd"))));
+}
+
+// Tiles are chosen by the size of the image, and weights are transformed while loading.
+TEST(Precisions, ConvolutionsOfUnknownImagesOrWeightsAreDirect) {
+  const auto kernels = [](const graph::Dim& height, bool constant) {
+    ModelBuilder model(17);
+    model.Input("x", DType::kFloat, {kN, 64, height, 20});
+    if (constant) {
+      model.Initializer("w", RandomFloats({64, 64, 3, 3}, 1));
+    } else {
+      model.Input("w", DType::kFloat, {64, 64, 3, 3});
+    }
+    model.Node("Conv", {"x", "w"}, {"y"}, {{"pads", Ints{1, 1, 1, 1}}}).Output("y");
+    return Kernels(model.Serialize(), {.threads = 1, .isa = Isa::kVnni});
+  };
+  EXPECT_THAT(kernels(20, true), Contains(HasSubstr("winograd")));
+  const auto direct = AllOf(Contains(HasSubstr("conv")), Each(Not(HasSubstr("winograd"))));
+  EXPECT_THAT(kernels(graph::Dim::Symbol("H"), true), direct);
+  EXPECT_THAT(kernels(20, false), direct);
+}
+
 TEST(Precisions, AnswersAreAsExactAsThePrecisionSays) {
   const Engine reference(test::WithoutPacks());
   for (const std::string& bytes : {Network(), OtherProducts()}) {

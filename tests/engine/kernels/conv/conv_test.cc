@@ -3,97 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-#include <vector>
-
-#include "engine/kernels/depthwise/depthwise.h"
-#include "engine/tensor/tensor.h"
-#include "tests/support/arithmetics.h"
-#include "tests/support/compare.h"
+#include "tests/engine/kernels/conv/conv_case.h"
 #include "tests/support/fine_parallel.h"
-#include "tests/support/random_tensor.h"
 
 namespace tandem::kernels {
 namespace {
 
-WindowAxis Axis(int64_t in, WindowAxis axis) {
-  axis.in = in;
-  axis.out =
-      (in + axis.pad_begin + axis.pad_end - (axis.kernel - 1) * axis.dilation - 1) / axis.stride +
-      1;
-  return axis;
-}
-
-// A convolution with its data: bias and Relu as stages; y starts as NaN, so that an element that
-// nobody writes is seen.
-struct Case {
-  ConvGeometry geometry;
-  Tensor x, weights, bias, zeros, y;
-  Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn},
-                       {EpilogueOp::kRelu, OperandKind::kNone}};
-  std::vector<EpilogueOperand> operands;
-
-  explicit Case(ConvGeometry g) : geometry(std::move(g)) {
-    geometry.axes = PadAxes(geometry.axes);
-    x = test::RandomFloats({geometry.batch, geometry.in_pixels(), geometry.in_channels}, 1);
-    weights =
-        test::RandomFloats({geometry.out_channels, geometry.in_per_group(), geometry.taps()}, 2);
-    bias = test::RandomFloats({geometry.out_channels}, 3);
-    zeros = test::RandomFloats({geometry.in_per_group()}, 4, 0, 0);
-    operands = {{bias.data<float>(), 0}, {}};
-  }
-  ConvData Data() {
-    const Shape shape = {geometry.batch, geometry.out_pixels(), geometry.out_channels};
-    y = *Tensor::Allocate(DType::kFloat, shape);
-    std::fill_n(y.mutable_data<float>(), y.elements(), std::numeric_limits<float>::quiet_NaN());
-    return {x.data<float>(), y.mutable_data<float>(), zeros.data<float>(), &epilogue,
-            operands.data()};
-  }
-  Tensor Reference() {
-    ConvReference(geometry, weights.data<float>(), Data());
-    return y;
-  }
-  // By the kernel for short groups where it can, or else the indirect product.
-  Tensor Packed(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
-    const ConvWeights native = NativeWeights(geometry, weights.data<float>());
-    if (!HasShortGroups(by.isa, geometry)) return Indirect(by, parallel);
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedShortGroupFloats(by.isa, geometry)});
-    PackShortGroups(by.isa, geometry, native, packed.mutable_data<float>());
-    ConvShortGroups(by.isa, geometry, packed.data<float>(), Data(), parallel);
-    return y;
-  }
-  Tensor Indirect(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
-    const ConvWeights native = NativeWeights(geometry, weights.data<float>());
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, geometry)});
-    PackConvWeights(by, geometry, native, packed.mutable_data<float>());
-    Conv(by, geometry, packed.data<float>(), Data(), parallel);
-    return y;
-  }
-  // The same with scratch, behind which nothing is written.
-  Tensor WithScratch(Arithmetic by, const Parallel& parallel = SequentialParallel()) {
-    const ConvWeights native = NativeWeights(geometry, weights.data<float>());
-    Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, geometry)});
-    PackConvWeights(by, geometry, native, packed.mutable_data<float>());
-    const int64_t floats = ConvScratchFloats(by, geometry);
-    Tensor scratch = *Tensor::Allocate(DType::kFloat, {floats + 1});
-    std::fill_n(scratch.mutable_data<float>(), floats, std::numeric_limits<float>::quiet_NaN());
-    scratch.mutable_data<float>()[floats] = 12;
-    ConvData data = Data();
-    data.scratch = scratch.mutable_data<float>();
-    Conv(by, geometry, packed.data<float>(), data, parallel);
-    EXPECT_EQ(scratch.data<float>()[floats], 12);
-    return y;
-  }
-  int64_t Depth() const { return geometry.taps() * geometry.in_per_group(); }
-  std::string Text(Arithmetic by) const {
-    return fmt::format("{} {} -> {} channels, group {}, {} taps", test::NameOf(by),
-                       geometry.in_channels, geometry.out_channels, geometry.group,
-                       geometry.taps());
-  }
-};
-
 void ExpectAsReference(const ConvGeometry& geometry) {
-  Case conv(geometry);
+  ConvCase conv(geometry);
   const Tensor expected = conv.Reference();
   for (const Arithmetic& by : test::Arithmetics()) {
     ASSERT_TRUE(test::Close(conv.Packed(by), expected, test::ToleranceOf(by, conv.Depth())))
@@ -180,11 +97,11 @@ TEST(ConvKernels, ScratchChangesNoBits) {
   for (const int64_t group : {1, 3}) {
     for (const int64_t in : {32, 33, 64, 96, 512, 544}) {
       for (const WindowAxes& axes : Windows()) {
-        Case conv({.batch = 2,
-                   .in_channels = in * group,
-                   .out_channels = 33 * group,
-                   .group = group,
-                   .axes = axes});
+        ConvCase conv({.batch = 2,
+                       .in_channels = in * group,
+                       .out_channels = 33 * group,
+                       .group = group,
+                       .axes = axes});
         const Tensor expected = conv.Reference();
         for (const Arithmetic& by : test::Arithmetics()) {
           const Tensor without = conv.Indirect(by);
@@ -206,9 +123,10 @@ TEST(ConvKernels, ASpecialNumberIsWhatIeeeSaysWhereWindowsMeetItAndNowhereElse) 
   const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
   for (const float special : {kInf, -kInf, kInf - kInf, 3e38f, 1e-40f}) {
     for (const int64_t in : {40, 64}) {
-      Case conv({.in_channels = in, .out_channels = 40, .axes = {Axis(9, plain), Axis(9, plain)}});
+      ConvCase conv(
+          {.in_channels = in, .out_channels = 40, .axes = {Axis(9, plain), Axis(9, plain)}});
       conv.epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn}};
-      Case with = conv;
+      ConvCase with = conv;
       with.x = test::RandomFloats(conv.x.shape(), 1);
       with.x.mutable_data<float>()[(4 * 9 + 5) * in + 7] = special;
       const Tensor expected = with.Reference();
@@ -237,9 +155,9 @@ TEST(ConvKernels, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreads) {
   for (const auto& [in, out, group] :
        {Channels{3, 17, 1}, {33, 31, 1}, {64, 40, 1}, {20, 20, 5}, {18, 36, 18}}) {
     for (const WindowAxes& axes : Windows()) {
-      Case whole(
+      ConvCase whole(
           {.batch = 3, .in_channels = in, .out_channels = out, .group = group, .axes = axes});
-      Case one({.in_channels = in, .out_channels = out, .group = group, .axes = axes});
+      ConvCase one({.in_channels = in, .out_channels = out, .group = group, .axes = axes});
       for (const Arithmetic& by : test::Arithmetics()) {
         const Tensor expected = whole.Packed(by);
         for (const int threads : {2, 4}) {
@@ -260,12 +178,12 @@ TEST(ConvKernels, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreads) {
 TEST(ConvKernels, AnOutputWithGapsIsWrittenInItsPlacesOnly) {
   for (const int64_t group : {1, 6}) {
     const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
-    Case dense({.batch = 2,
-                .in_channels = 6,
-                .out_channels = 12,
-                .group = group,
-                .axes = {Axis(5, plain), Axis(6, plain)}});
-    Case sparse = dense;
+    ConvCase dense({.batch = 2,
+                    .in_channels = 6,
+                    .out_channels = 12,
+                    .group = group,
+                    .axes = {Axis(5, plain), Axis(6, plain)}});
+    ConvCase sparse = dense;
     sparse.geometry.outputs = {{}, {11, 2, 1}, {20, 3, 2}};
     for (const Arithmetic& by : test::Arithmetics()) {
       const Tensor expected = dense.Packed(by);
