@@ -45,19 +45,22 @@ Status CheckShape(const Port& port, const Shape& shape, bool any_batch,
                            graph::ToString(port.dims));
   }
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    graph::Dim dim = port.dims[static_cast<size_t>(axis)];
-    if (axis == 0 && any_batch) dim = graph::Dim::Symbol("batch");
-    if (dim.is_number() && dim.number() != shape[axis]) {
+    const graph::Dim& dim = port.dims[static_cast<size_t>(axis)];
+    const bool is_batch = axis == 0 && any_batch;
+    if (!is_batch && dim.is_number() && dim.number() != shape[axis]) {
       return InvalidArgument(
           "input '{}' has shape {} where {} is expected: extent {} is {}, not {}", port.name,
           ToString(shape), graph::ToString(port.dims), axis, shape[axis], dim.number());
     }
-    if (!dim.is_symbol() || dim.coefficient() != 1) continue;
-    const auto [known, added] = symbols.try_emplace(dim.symbol(), shape[axis], port.name);
+    if (!is_batch && (!dim.is_symbol() || dim.coefficient() != 1)) continue;
+    // No symbol is empty.
+    const std::string symbol = is_batch ? "" : dim.symbol();
+    const auto [known, added] = symbols.try_emplace(symbol, shape[axis], port.name);
     if (!added && known->second.first != shape[axis]) {
-      return InvalidArgument("input '{}' has extent {} on axis {} where input '{}' has {} for '{}'",
+      return InvalidArgument("input '{}' has extent {} on axis {} where input '{}' has {} for {}",
                              port.name, shape[axis], axis, known->second.second,
-                             known->second.first, dim.symbol());
+                             known->second.first,
+                             is_batch ? "the batch" : fmt::format("'{}'", symbol));
     }
   }
   return absl::OkStatus();

@@ -337,7 +337,12 @@ class Builder {
     return absl::OkStatus();
   }
 
+  // Nothing is estimated where a rank is unknown.
   static double EstimateSeconds(const Task& task, const BindRequest& request) {
+    const auto lacks_rank = [](const ops::ValueFacts& facts) {
+      return facts.dtype != DType::kUndefined && !facts.dims;
+    };
+    if (std::ranges::any_of(request.inputs, lacks_rank)) return 0;
     std::vector<Shape> inputs, outputs;
     for (const ops::ValueFacts& facts : request.inputs) inputs.push_back(EstimatedShape(facts));
     for (const ops::ValueFacts& facts : request.outputs) outputs.push_back(EstimatedShape(facts));

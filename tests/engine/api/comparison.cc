@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 #include "engine/base/check.h"
 #include "engine/optimizer/optimizer.h"
@@ -91,6 +92,21 @@ std::vector<std::string> KernelsOf(const PlanReport& report) {
     for (const std::string& stage : task.epilogue) text += " " + stage;
   }
   return kernels;
+}
+
+std::vector<std::string> PackingOfConstantsInRuns(const PlanReport& report) {
+  std::set<int> varying(report.inputs.begin(), report.inputs.end());
+  std::vector<std::string> tasks;
+  for (const TaskReport& task : report.tasks) {
+    const auto varies = [&](int value) { return varying.contains(value); };
+    if (std::ranges::any_of(task.inputs, varies)) {
+      varying.insert(task.outputs.begin(), task.outputs.end());
+    }
+    // All that pack have their weights second.
+    if (task.kernel.find("packing at run time") == std::string::npos) continue;
+    if (!varies(task.inputs.at(1))) tasks.push_back(task.name);
+  }
+  return tasks;
 }
 
 NamedTensors Answers(const Model& model, const std::vector<NamedTensor>& inputs) {

@@ -43,6 +43,9 @@ PlanReport ReportOf(const Model& model, const std::vector<NamedTensor>& inputs);
 // Kernels and epilogues of the tasks that compute, in their order: "conv.f32 avx2 Add Relu".
 std::vector<std::string> KernelsOf(const PlanReport& report);
 
+// Tasks that pack in each run what depends on no input of the model.
+std::vector<std::string> PackingOfConstantsInRuns(const PlanReport& report);
+
 // Outputs by name; a failure fails the test and gives none.
 NamedTensors Answers(const Model& model, const std::vector<NamedTensor>& inputs);
 

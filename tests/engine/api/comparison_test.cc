@@ -163,5 +163,26 @@ TEST(OrdersOf, AreOrdersOfTheSameNodesEachOnce) {
   EXPECT_EQ(std::set<std::string>(many.begin(), many.end()).size(), 3u);
 }
 
+// y = x w with w packed at load, given by the request, or dequantised in each run.
+TEST(PackingOfConstantsInRuns, NamesTheTaskWhoseWeightsDependOnNoInput) {
+  const auto tasks = [](const std::string& weights) {
+    ModelBuilder builder(17);
+    builder.Input("x", DType::kFloat, {kN, 8})
+        .Initializer("constant", RandomFloats({8, 6}, 1))
+        .Initializer("w8", *Tensor::Allocate(DType::kInt8, {8, 6}))
+        .Initializer("scale", Tensor::Scalar<float>(0.5F))
+        .Input("given", DType::kFloat, {8, 6})
+        .Node("DequantizeLinear", {"w8", "scale"}, {"dequantised"})
+        .Node("MatMul", {"x", weights}, {"y"}, {}, "product")
+        .Output("y", DType::kFloat, {kN, 6});
+    const Engine engine({.threads = 1});
+    const auto model = test::LoadModel(engine, builder.Serialize());
+    return test::PackingOfConstantsInRuns(test::ReportOf(*model, test::InputsOf(*model, 2)));
+  };
+  EXPECT_THAT(tasks("constant"), testing::IsEmpty());
+  EXPECT_THAT(tasks("given"), testing::IsEmpty());
+  EXPECT_THAT(tasks("dequantised"), testing::ElementsAre(HasSubstr("product")));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -226,6 +226,29 @@ TEST(Engine, EveryBadInputIsNamedWithWhatCameAndWhatIsExpected) {
               HasSubstr("'b' has extent 2 on axis 0 where input 'a' has 1 for 'N'"));
 }
 
+// The batch that a model of one item is given has no name that one of its symbols could have.
+TEST(Engine, ASymbolOfAnyNameIsNoBatch) {
+  const Engine engine = MakeEngine(1);
+  const graph::DimVector dims = {1, graph::Dim::Symbol("batch"), 4};
+  const auto model = engine.LoadBytes(ModelBuilder(17)
+                                          .Input("a", DType::kFloat, dims)
+                                          .Input("b", DType::kFloat, dims)
+                                          .Node("Add", {"a", "b"}, {"y"})
+                                          .Output("y", DType::kFloat, dims)
+                                          .Serialize());
+  ASSERT_TRUE(model.ok());
+  const auto validate = [&](const Shape& a, const Shape& b) {
+    return (*model)->Validate(
+        std::vector<NamedTensor>{{"a", RandomFloats(a, 1)}, {"b", RandomFloats(b, 2)}});
+  };
+  EXPECT_EQ(validate({1, 3, 4}, {1, 3, 4}), absl::OkStatus());
+  EXPECT_EQ(validate({2, 3, 4}, {2, 3, 4}), absl::OkStatus());
+  EXPECT_THAT(Message(validate({2, 3, 4}, {2, 5, 4})),
+              HasSubstr("'b' has extent 5 on axis 1 where input 'a' has 3 for 'batch'"));
+  EXPECT_THAT(Message(validate({2, 3, 4}, {3, 3, 4})),
+              HasSubstr("'b' has extent 3 on axis 0 where input 'a' has 2 for the batch"));
+}
+
 TEST(Engine, ItHasTheThreadsItIsAskedForAndElseThoseOfTheMachine) {
   EXPECT_EQ(Engine(EngineOptions{}).threads(), AvailableCpus());
   EXPECT_EQ(MakeEngine(1).threads(), 1);

@@ -1,5 +1,6 @@
 // Two towers that share all weights, as PyTorch exports them, with batch normalization, a residual
 // and a linear layer in each: answered as PyTorch does, forked or not.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -62,6 +63,8 @@ TEST(ExportedSiamese, AnswersAsPyTorchForkedOrNotOnAnyThreads) {
         ASSERT_FALSE(HasFailure()) << "run " << run;
       }
       EXPECT_EQ(engine.stats().packs_built, packs);
+      EXPECT_THAT(test::PackingOfConstantsInRuns(test::ReportOf(*model, pairs)),
+                  testing::IsEmpty());
     }
   }
 }

@@ -1,5 +1,6 @@
 // A product whose epilogue takes the nodes behind it keeps the pack it had without them: nothing is
 // packed again, whatever is fused.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -174,6 +175,7 @@ void ExpectSamePack(const Product& product, const Tail& tail) {
   EXPECT_EQ(engine.stats().packs_built, 1u);
   EXPECT_EQ(engine.stats().packs_shared, loaded.packs_shared);
   EXPECT_EQ(engine.stats().pack_bytes, loaded.pack_bytes);
+  EXPECT_THAT(test::PackingOfConstantsInRuns(test::ReportOf(*model, inputs)), testing::IsEmpty());
   test::ExpectMeans(bytes, {.oracle = bytes,
                             .options = test::WithoutPasses(),
                             .tolerance = tail.tolerance,

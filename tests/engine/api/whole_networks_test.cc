@@ -1,5 +1,6 @@
 // Small networks of several kinds, with passes and without, in any order of their nodes, on any
 // number of threads, packed and not, in shapes that come and go.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,6 +118,8 @@ TEST(WholeNetworks, TwoShapesThatAlternateAreAnsweredAsByFreshModels) {
       EXPECT_GT(arenas, 0u);
       EXPECT_EQ(engine.stats().packs_built, loaded.packs_built);
       EXPECT_EQ(engine.stats().packs_shared, loaded.packs_shared);
+      EXPECT_THAT(test::PackingOfConstantsInRuns(test::ReportOf(*model, {images[0]})),
+                  testing::IsEmpty());
     }
   }
 }

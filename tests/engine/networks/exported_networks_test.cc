@@ -1,5 +1,6 @@
 // The networks of tests/networks/zoo as PyTorch exports them, against PyTorch's answers: in batches
 // of all sizes, on any number of threads, with passes and without, in any order of their nodes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -119,6 +120,8 @@ void ExpectAnswersOfSingleRuns(const std::string& network, Precision precision, 
         }
       }
       EXPECT_EQ(engine.stats().packs_built, packs);
+      EXPECT_THAT(test::PackingOfConstantsInRuns(test::ReportOf(*model, exchange.inputs)),
+                  testing::IsEmpty());
     }
   }
 }
