@@ -132,15 +132,10 @@ std::string StepsDiff(const PlanReport& before, const PlanReport& after) {
          PortsDiff("outputs", Names(before, before.outputs), Names(after, after.outputs));
 }
 
-std::string DeclineLine(const Decline& decline) {
-  return fmt::format("declined {}: {}, {}: {} ({})", decline.pass, decline.node, decline.role,
-                     decline.rule, decline.numbers);
-}
-
 std::string DeclinesDiff(const PlanReport& before, const PlanReport& after) {
   std::set<std::string> old_lines, new_lines;
-  for (const Decline& decline : before.declines) old_lines.insert(DeclineLine(decline));
-  for (const Decline& decline : after.declines) new_lines.insert(DeclineLine(decline));
+  for (const Decline& decline : before.declines) old_lines.insert(ToText(decline));
+  for (const Decline& decline : after.declines) new_lines.insert(ToText(decline));
   std::string text;
   for (const std::string& line : old_lines) {
     if (!new_lines.contains(line)) text += "- " + line + "\n";
@@ -165,10 +160,9 @@ std::string DiffText(const PlanReport& before, const PlanReport& after) {
   compare("packs", before.packs.size(), after.packs.size());
   compare("bytes of packs", before.pack_bytes, after.pack_bytes);
   compare("bytes of the arena", before.arena_bytes.value_or(0), after.arena_bytes.value_or(0));
-  compare("folded nodes", static_cast<size_t>(before.folded_nodes),
-          static_cast<size_t>(after.folded_nodes));
-  if (before.joinable != after.joinable) {
-    text += fmt::format("requests join {} -> {}\n", before.joinable, after.joinable);
+  compare("folded nodes", before.folded_nodes.size(), after.folded_nodes.size());
+  if (JoinText(before) != JoinText(after)) {
+    text += fmt::format("- requests {}\n+ requests {}\n", JoinText(before), JoinText(after));
   }
   text += StepsDiff(before, after) + DeclinesDiff(before, after);
   return text.empty() ? "the plans are alike\n" : text;

@@ -148,10 +148,9 @@ std::string TotalRows(const PlanReport& report) {
   add("multiply-adds", work.multiply_adds);
   add("bytes moved", work.moved_bytes);
   add("tasks of unknown cost", work.unknown_tasks);
-  add("nodes folded", report.folded_nodes);
+  add("nodes folded", static_cast<double>(report.folded_nodes.size()));
   add("bytes folded into", static_cast<double>(report.folded_bytes));
-  rows += Row(Cell("requests join") +
-              Cell(report.joinable ? "along axis 0" : "no: " + report.not_joinable_reason));
+  rows += Row(Cell("requests") + Cell(JoinText(report)));
   return rows;
 }
 

@@ -112,11 +112,15 @@ void AddTotals(JsonWriter& json, const PlanReport& report) {
   const Work work = WorkOf(report);
   json.Key("multiply_adds").Real(work.multiply_adds).Key("moved_bytes").Real(work.moved_bytes);
   json.Key("tasks_of_unknown_cost").Number(work.unknown_tasks);
-  json.Key("folded_nodes").Number(report.folded_nodes);
+  json.Key("folded_nodes").Number(static_cast<int64_t>(report.folded_nodes.size()));
+  json.Key("folded").Open('[');
+  for (const std::string& node : report.folded_nodes) json.Text(node);
+  json.Close(']');
   AddBytes(json, "folded_bytes", report.folded_bytes);
   json.Key("parts").Number(report.parts).Key("forks").Number(report.forks);
   json.Key("joinable").Bool(report.joinable);
   json.Key("not_joinable_reason").Text(report.not_joinable_reason);
+  json.Key("batch_fixed_at_one").Bool(report.batch_fixed_at_one);
   AddPorts(json, "merged", report.merged);
 }
 

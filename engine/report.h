@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -72,7 +73,8 @@ struct Decline {
   std::string node;     // graph::Describe
   std::string role;     // "epilogue Relu", "input 1 (W)"
   std::string rule;     // "grows the model beyond its budget"
-  std::string numbers;  // "4194304 > 4194303 bytes"
+  std::string numbers;  // "4194304 > 4194303 bytes"; may be empty
+  friend auto operator<=>(const Decline&, const Decline&) = default;
 };
 
 // Either one task, or a fork whose branches (indices of blocks) may run at the same time.
@@ -91,10 +93,11 @@ struct PlanReport {
   std::vector<PackReport> packs;
   std::vector<PassReport> passes;
   std::vector<Decline> declines;
-  int folded_nodes = 0;     // computed once, at load
-  size_t folded_bytes = 0;  // of the constants made by that
-  bool joinable = false;    // see ModelInfo
+  std::vector<std::string> folded_nodes;  // computed once, at load
+  size_t folded_bytes = 0;                // of the constants made by that
+  bool joinable = false;                  // see ModelInfo
   std::string not_joinable_reason;
+  bool batch_fixed_at_one = false;
   size_t constant_bytes = 0;  // native constants that some step reads
   size_t pack_bytes = 0;
   // Values up to which a batch runs in parts that is cut on the way; the tasks before them say so.
@@ -116,6 +119,12 @@ struct TaskTime {
 
 // The kernel with what is fused into it: "gemm.f32 avx512 Exp+ +Add +Relu".
 std::string KernelText(const TaskReport& task);
+
+// "declined fuse_epilogue: node 'n' (Conv), epilogue Add: the result has other readers (readers=2)"
+std::string ToText(const Decline& decline);
+
+// What requests do: "join along axis 0", "run item by item: ..." or "do not join: ...", and why.
+std::string JoinText(const PlanReport& report);
 
 // The report as text, a line or more for each task.
 std::string ToText(const PlanReport& report);

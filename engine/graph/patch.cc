@@ -26,6 +26,41 @@ void Patch::SetConstant(ValueId id, ConstantRef constant) {
 
 void Patch::RemoveNode(NodeId id) { removed_.push_back(id); }
 
+bool Patch::Defines(ValueId id) const {
+  const auto makes = [id](const Node& node) {
+    return std::ranges::find(node.outputs, id) != node.outputs.end();
+  };
+  return std::ranges::any_of(nodes_, makes) ||
+         std::ranges::find(constants_, id, [](const auto& row) { return row.first; }) !=
+             constants_.end();
+}
+
+bool Patch::Reads(ValueId id) const {
+  const auto reads = [id](const Node& node) {
+    return std::ranges::find(node.inputs, id) != node.inputs.end();
+  };
+  return std::ranges::any_of(nodes_, reads) ||
+         std::ranges::find(replacements_, id, [](const auto& row) { return row.second; }) !=
+             replacements_.end();
+}
+
+std::optional<ValueId> Patch::FindLostRead(const Graph& graph) const {
+  const auto stays = [this](const Use& use) {
+    return std::ranges::find(removed_, use.node) == removed_.end();
+  };
+  for (const NodeId node : removed_) {
+    for (const ValueId output : graph.node(node).outputs) {
+      if (output == kNoValue || Defines(output)) continue;
+      if (Reads(output)) return output;
+      const bool replaced = std::ranges::find(replacements_, output, [](const auto& row) {
+                              return row.first;
+                            }) != replacements_.end();
+      if (!replaced && std::ranges::any_of(graph.value(output).uses, stays)) return output;
+    }
+  }
+  return std::nullopt;
+}
+
 bool Patch::empty() const {
   return values_.empty() && nodes_.empty() && replacements_.empty() && constants_.empty() &&
          removed_.empty();

@@ -2,6 +2,7 @@
 // one, and the optimizer's driver commits it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,12 @@ class Patch {
   // first of the removed nodes stood, as far as dataflow leaves it free.
   void Commit(Graph& graph) const;
 
+  // A value that would still be read after Commit although the node that defines it goes; nothing
+  // where the patch may be committed.
+  std::optional<ValueId> FindLostRead(const Graph& graph) const;
+
   bool empty() const;
+  const std::vector<Node>& nodes() const { return nodes_; }  // those to be
   const std::vector<NodeId>& removed() const { return removed_; }
 
  private:
@@ -44,6 +50,9 @@ class Patch {
     ValueType type;
     ConstantRef constant;
   };
+  bool Defines(ValueId id) const;
+  bool Reads(ValueId id) const;
+
   ValueId next_value_;
   std::vector<NewValueRow> values_;
   std::vector<Node> nodes_;

@@ -123,6 +123,13 @@ std::vector<const OpEntry*> OpRegistry::entries() const {
   return list;
 }
 
+bool MeansTheSame(const graph::Node& node, int opset) {
+  if (node.opset == opset) return true;
+  const OpEntry* entry = Operators().Find(node.domain, node.op_type);
+  return entry != nullptr && std::ranges::upper_bound(entry->versions, opset) ==
+                                 std::ranges::upper_bound(entry->versions, node.opset);
+}
+
 StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node) {
   if (node.opset == 0) {
     return InvalidArgument("no opset of its domain '{}' is imported", node.domain);

@@ -88,6 +88,9 @@ class OpRegistry {
 // All operators of this folder. Immutable after its construction.
 const OpRegistry& Operators();
 
+// True when `node` means what it would mean in another `opset` of its domain.
+bool MeansTheSame(const graph::Node& node, int opset);
+
 // The Operator of `node`. Unimplemented: unknown operator or opset; InvalidArgument: arity,
 // attributes.
 StatusOr<std::shared_ptr<const Operator>> ParseNode(const graph::Node& node);

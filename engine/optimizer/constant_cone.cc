@@ -107,7 +107,7 @@ class Accountant {
  public:
   Accountant(const graph::Graph& graph, const ConstantCone& cone)
       : graph_(graph), reads_(ReadsOf(graph, cone)) {
-    cost_.nodes = static_cast<int>(cone.dying.size());
+    for (const graph::NodeId id : cone.dying) cost_.nodes.push_back(OriginOf(graph, id));
     cost_.freed_bytes = FreedBytes(graph, cone);
   }
 

@@ -22,8 +22,9 @@ const Parallel& PassContext::parallel() const {
 
 void PassContext::Refuse(const graph::Graph& graph, graph::NodeId node, std::string role,
                          std::string rule, std::string numbers) {
-  declines_.push_back({std::string(pass_), graph::Describe(graph, node), std::move(role),
-                       std::move(rule), std::move(numbers)});
+  refusals_.push_back({anchor_,
+                       {std::string(pass_), graph::Describe(graph, node), std::move(role),
+                        std::move(rule), std::move(numbers)}});
 }
 
 namespace {
@@ -88,16 +89,17 @@ class Driver {
   StatusOr<OptimizeReport> Run(std::span<const Pass> passes);
 
  private:
-  // A pass with what is known of its last sweep.
+  // A pass with what is known of its sweeps.
   struct Entry {
     const Pass* pass;
     PassReport report;
-    std::vector<Decline> declines;
+    PassDeclines declines;
     int64_t swept_at = -1;  // commits made when its last sweep ended
   };
 
   Status Sweep(Entry& entry);
-  Status Visit(const Pass& pass, graph::NodeId anchor, int& changes);
+  Status Visit(Entry& entry, graph::NodeId anchor, int& changes);
+  bool IsUsable(const graph::Patch& patch, graph::NodeId anchor);
   Status CheckStopped() const;
   Status Commit(const graph::Patch& patch);
   Status VerifyChanges();
@@ -109,6 +111,7 @@ class Driver {
 
   graph::Graph& graph_;
   PassContext context_;
+  Lineage lineage_;
   int64_t commits_ = 0;
   // Commits made when the graph was last verified, and its depths measured.
   int64_t verified_at_ = -1;
@@ -150,7 +153,7 @@ StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
   RETURN_IF_ERROR(ops::InferAll(graph_));
   for (Entry& entry : entries) {
     report.passes.push_back(entry.report);
-    std::ranges::move(entry.declines, std::back_inserter(report.declines));
+    std::ranges::move(entry.declines.All(), std::back_inserter(report.declines));
   }
   report.folded = context_.ledger_.total();
   return report;
@@ -160,7 +163,7 @@ Status Driver::Sweep(Entry& entry) {
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(Annotate(VerifyChanges(), "before"));
   context_.pass_ = entry.pass->name;
-  context_.declines_.clear();
+  context_.refusals_.clear();
   context_.postponed_.clear();
   MeasureDepths();
   facts_.clear();
@@ -169,7 +172,7 @@ Status Driver::Sweep(Entry& entry) {
   for (const graph::NodeId anchor : anchors) {
     if (!graph_.has_node(anchor)) continue;
     RETURN_IF_ERROR(CheckStopped());
-    RETURN_IF_ERROR(Visit(*entry.pass, anchor, changes));
+    RETURN_IF_ERROR(Visit(entry, anchor, changes));
   }
   RETURN_IF_ERROR(CheckStopped());
   if (changes > 0) {
@@ -178,7 +181,7 @@ Status Driver::Sweep(Entry& entry) {
     graph_.ReleaseUnreadConstants();
   }
   RETURN_IF_ERROR(Annotate(VerifyChanges(), "after"));
-  entry.declines = std::move(context_.declines_);
+  entry.declines.Update(std::move(context_.refusals_), graph_, lineage_);
   // A sweep that changed the graph may find more to do in what it made.
   entry.swept_at = changes > 0 ? -1 : commits_;
   entry.report.changes += changes;
@@ -198,18 +201,46 @@ Status Driver::VerifyChanges() {
   return graph::Verify(graph_);
 }
 
-Status Driver::Visit(const Pass& pass, graph::NodeId anchor, int& changes) {
+Status Driver::Visit(Entry& entry, graph::NodeId anchor, int& changes) {
+  const Pass& pass = *entry.pass;
   if (pass.infers) Infer(anchor);
   context_.cost_ = {};
+  context_.anchor_ = anchor;
   const std::optional<graph::Patch> patch = pass.run(graph_, anchor, context_);
   if (!patch) return absl::OkStatus();
   CHECK(!patch->empty(), "pass {} returned an empty patch", pass.name);
+  if (!IsUsable(*patch, anchor)) return absl::OkStatus();
   const std::string where = graph::Describe(graph_, anchor);
+  const graph::NodeId first_new = graph_.node_limit();
   RETURN_IF_ERROR(Annotate(Commit(*patch), where));
+  lineage_.Record(patch->removed(), first_new, graph_.node_limit());
+  for (const graph::NodeId id : patch->removed()) {
+    if (id == anchor || context_.postponed(id)) entry.declines.Settle(id);
+  }
   context_.ledger_.Charge(context_.cost_);
   ++changes;
   ++commits_;
   return absl::OkStatus();
+}
+
+// What holds for patches of all passes; records the reason why one stays uncommitted.
+bool Driver::IsUsable(const graph::Patch& patch, graph::NodeId anchor) {
+  // A formula may well go on reading what it is computed with: its own scores as a mask.
+  if (const std::optional<graph::ValueId> lost = patch.FindLostRead(graph_)) {
+    context_.Refuse(graph_, anchor, "patch", "what only the replaced nodes make is still read",
+                    fmt::format("'{}'", graph_.value(*lost).name));
+    return false;
+  }
+  const std::optional<int> opset = context_.options_.written_opset;
+  for (const graph::Node& node : patch.nodes()) {
+    if (!opset || !node.domain.empty() || ops::MeansTheSame(node, *opset)) continue;
+    context_.Refuse(
+        graph_, anchor, std::string(kWrittenOpset),
+        fmt::format("{} of opset {} is not in it or not the same", node.op_type, node.opset),
+        fmt::format("the opset is {}", *opset));
+    return false;
+  }
+  return true;
 }
 
 Status Driver::Commit(const graph::Patch& patch) {

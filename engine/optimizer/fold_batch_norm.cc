@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include "engine/optimizer/match.h"
 #include "engine/optimizer/rewrite.h"
 
 namespace tandem::optimizer {
@@ -41,12 +42,14 @@ bool IsFloatVector(const graph::ConstantRef& constant, int64_t extent) {
 }
 
 // Conv's constants; the reason why they are none, or nothing.
-std::optional<std::string> MatchConv(const graph::Graph& graph, Match& match) {
+std::optional<std::string> MatchConv(const graph::Graph& graph, graph::NodeId anchor,
+                                     Match& match) {
   const graph::Node& conv = graph.node(match.conv);
   if (!conv.epilogue.empty()) return "the Conv has an epilogue already";
   if (!conv.prologue.empty()) return "the Conv has a prologue already";
   if (!SoleReader(graph, conv.outputs[0])) {
-    return "the result of the Conv has another reader or is a graph output";
+    return "the result of the Conv has another reader: " +
+           ReadOutside(graph, {anchor, match.conv}, anchor).value_or("it is read twice");
   }
   match.weight = graph.constant_input(conv, 1);
   if (match.weight == nullptr || match.weight->dtype() != DType::kFloat ||
@@ -116,9 +119,10 @@ size_t FreedBytes(const graph::Graph& graph, const graph::Node& node, size_t por
   return freed ? value.constant->held_bytes() : 0;
 }
 
-FoldCost CostOf(const graph::Graph& graph, const graph::Node& norm, const Match& match) {
+FoldCost CostOf(const graph::Graph& graph, graph::NodeId anchor, const Match& match) {
+  const graph::Node& norm = graph.node(anchor);
   const graph::Node& conv = graph.node(match.conv);
-  FoldCost cost{.nodes = 1};
+  FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   const graph::Constant& weight = *match.weight;
   cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
   cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
@@ -141,7 +145,7 @@ graph::Patch MakePatch(const graph::Graph& graph, graph::NodeId anchor, const Ma
   fused.inputs[1] = weight;
   fused.inputs[2] = bias;
   fused.outputs = {norm.outputs[0]};
-  fused.origin = OriginOf(graph, match.conv) + " + " + OriginOf(graph, anchor);
+  fused.origin = OriginOf(graph, {match.conv, anchor});
   fused.op = nullptr;
   patch.AddNode(std::move(fused));
   patch.RemoveNode(anchor);
@@ -163,13 +167,13 @@ std::optional<graph::Patch> FoldBatchNorm(const graph::Graph& graph, graph::Node
   const graph::Node& conv = graph.node(match.conv);
   if (!conv.domain.empty() || conv.op_type != "Conv") return std::nullopt;
   std::optional<std::string> reason = Unusual(graph, norm);
-  if (!reason) reason = MatchConv(graph, match);
+  if (!reason) reason = MatchConv(graph, anchor, match);
   if (!reason) reason = MatchNorm(graph, norm, match);
   if (reason) {
     context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), *reason);
     return std::nullopt;
   }
-  const FoldCost cost = CostOf(graph, norm, match);
+  const FoldCost cost = CostOf(graph, anchor, match);
   const ops::Decision decision = context.ledger().Check(cost);
   if (!decision.accepted) {
     context.Refuse(graph, anchor, "fold into " + graph::Describe(graph, match.conv), decision.rule,

@@ -81,9 +81,10 @@ std::vector<graph::ConstantRef> ConstantsOf(const graph::Graph& graph, const gra
 }
 
 // What the outputs that inference knows cost.
-FoldCost CostOfInferred(const graph::Graph& graph, const graph::Node& node,
+FoldCost CostOfInferred(const graph::Graph& graph, graph::NodeId anchor,
                         std::span<const ops::ValueFacts> facts) {
-  FoldCost cost{.nodes = 1};
+  const graph::Node& node = graph.node(anchor);
+  FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   for (size_t port = 0; port < node.outputs.size(); ++port) {
     if (!IsRead(graph, node.outputs[port])) continue;
     const int64_t elements = facts[port].shape()->elements();
@@ -143,7 +144,7 @@ graph::Patch MakePatch(const graph::Graph& graph, std::span<const graph::NodeId>
 std::optional<graph::Patch> FoldInferred(const graph::Graph& graph, graph::NodeId anchor,
                                          PassContext& context) {
   const graph::Node& node = graph.node(anchor);
-  const FoldCost cost = CostOfInferred(graph, node, context.inferred());
+  const FoldCost cost = CostOfInferred(graph, anchor, context.inferred());
   const ops::Decision decision = context.ledger().Check(cost);
   if (!decision.accepted) {
     context.Refuse(graph, anchor, "outputs", decision.rule, decision.numbers);
@@ -228,7 +229,7 @@ std::optional<StridedTensor> ViewOf(const graph::Graph& graph, const graph::Node
 
 std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor,
                                      StridedTensor view, PassContext& context) {
-  FoldCost cost{.nodes = 1};
+  FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   if (view.repeats()) {
     const auto bytes =
         CheckedMul(view.shape.elements(), static_cast<int64_t>(DTypeBytes(view.dtype, 1)));

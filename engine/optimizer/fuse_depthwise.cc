@@ -121,7 +121,7 @@ StatusOr<graph::Patch> Fuse(const graph::Graph& graph, graph::NodeId anchor,
   }
   fused.prologue = std::move(stages);
   fused.op = nullptr;  // it is parsed again, with its prologue
-  fused.origin = OriginOf(graph, def) + " + " + OriginOf(graph, anchor);
+  fused.origin = OriginOf(graph, {def, anchor});
   patch.AddNode(std::move(fused));
   patch.RemoveNode(anchor);
   patch.RemoveNode(def);

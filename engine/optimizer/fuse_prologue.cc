@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "engine/ops/operator.h"
+#include "engine/optimizer/match.h"
 #include "engine/optimizer/rewrite.h"
 
 namespace tandem::optimizer {
@@ -105,7 +106,9 @@ std::optional<graph::Patch> FusePrologue(const graph::Graph& graph, graph::NodeI
   if (!stages) return std::nullopt;
   ops::Decision decision = Ask(graph, node, *stages);
   if (decision.accepted && !SoleReader(graph, node.inputs[0])) {
-    decision = ops::Decision::Decline("the element-wise result is read elsewhere, too");
+    decision = ops::Decision::Decline(
+        "the element-wise result is read elsewhere, too",
+        ReadOutside(graph, {anchor, def}, anchor).value_or("the node reads it twice"));
   }
   if (!decision.accepted) {
     // An empty rule: no kernel with a prologue at all.

@@ -199,7 +199,7 @@ class Replacement {
     graph::Node node;
     node.op_type = std::move(op_type);
     node.opset = model.opset;
-    node.origin = OriginOf(graph_, match_.producer) + " + " + OriginOf(graph_, match_.root);
+    node.origin = OriginOf(graph_, {match_.nodes.rbegin(), match_.nodes.rend()});
     return node;
   }
   void Add(graph::Node node) { patch_.AddNode(std::move(node)); }

@@ -69,19 +69,10 @@ std::optional<graph::Patch> FuseSwish(const graph::Graph& graph, NodeId anchor,
     if (!match) continue;
     std::vector<NodeId> nodes = {anchor};
     nodes.insert(nodes.end(), match->gate.begin(), match->gate.end());
-    if (!AreReadInsideOnly(graph, nodes, anchor)) {
-      context.Refuse(graph, anchor, "fuse into " + match->fused.op_type,
-                     "the gate has another reader or is a graph output",
-                     graph.value(mul.inputs[port]).name);
-      continue;
-    }
     match->fused.inputs = {x};
-    match->fused.outputs = mul.outputs;
-    match->fused.origin = OriginOf(graph, match->gate[0]) + " + " + OriginOf(graph, anchor);
-    graph::Patch patch(graph);
-    patch.AddNode(std::move(match->fused));
-    for (const NodeId node : nodes) patch.RemoveNode(node);
-    return patch;
+    std::optional<graph::Patch> patch =
+        FuseFormula(graph::Patch(graph), graph, nodes, std::move(match->fused), context);
+    if (patch) return patch;
   }
   return std::nullopt;
 }

@@ -158,17 +158,21 @@ bool SameExtents(const graph::Graph& graph, ValueId id, ValueId other) {
   return a && b && SameDims(*a, *b);
 }
 
-bool AreReadInsideOnly(const graph::Graph& graph, const std::vector<NodeId>& nodes, NodeId root) {
-  return std::ranges::all_of(nodes, [&](NodeId id) {
-    if (id == root) return true;
-    return std::ranges::all_of(graph.node(id).outputs, [&](ValueId output) {
-      if (output == kNoValue) return true;
+std::optional<std::string> ReadOutside(const graph::Graph& graph, const std::vector<NodeId>& nodes,
+                                       NodeId root) {
+  for (const NodeId id : nodes) {
+    if (id == root) continue;
+    for (const ValueId output : graph.node(id).outputs) {
+      if (output == kNoValue) continue;
       const graph::Value& value = graph.value(output);
-      return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const graph::Use& use) {
-               return std::ranges::find(nodes, use.node) != nodes.end();
-             });
-    });
-  });
+      if (value.output_uses > 0) return fmt::format("'{}' is a graph output", value.name);
+      for (const graph::Use& use : value.uses) {
+        if (std::ranges::find(nodes, use.node) != nodes.end()) continue;
+        return fmt::format("{} reads '{}'", graph::Describe(graph, use.node), value.name);
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace tandem::optimizer

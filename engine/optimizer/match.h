@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -61,8 +62,9 @@ bool IsAbout(double value, double expected);
 // The extents of `id` are known to be those of `other`.
 bool SameExtents(const graph::Graph& graph, graph::ValueId id, graph::ValueId other);
 
-// Nothing but `nodes` reads what they compute, except the first output of `root`, their last.
-bool AreReadInsideOnly(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes,
-                       graph::NodeId root);
+// What `nodes` compute, except all of `root`, their last, and others read: "'m' is a graph output".
+// Nothing when only they read it.
+std::optional<std::string> ReadOutside(const graph::Graph& graph,
+                                       const std::vector<graph::NodeId>& nodes, graph::NodeId root);
 
 }  // namespace tandem::optimizer

@@ -55,7 +55,8 @@ class BodyOptimizer {
     options.defaults = DefaultsOf(*copy, result.captures);
     ASSIGN_OR_RETURN(OptimizeReport report, Optimize(*copy, context_.constants(), options));
     DropUnread(*copy, result.captures);
-    result.cost = report.folded;
+    result.cost = std::move(report.folded);
+    for (std::string& node : result.cost.nodes) node = PathOf(body) + node;
     Report(body, report.declines);
     result.changed = result.captures.size() != count;
     for (const PassReport& pass : report.passes) result.changed |= pass.changes > 0;
@@ -133,11 +134,13 @@ class BodyOptimizer {
     body.set_captures(static_cast<int>(captures.size()));
   }
 
+  std::string PathOf(const graph::Body& body) const {
+    return fmt::format("{}: {}: ", graph::Describe(graph_, anchor_), body.attribute);
+  }
+
   void Report(const graph::Body& body, const std::vector<Decline>& declines) {
-    const std::string path =
-        fmt::format("{}: {}: ", graph::Describe(graph_, anchor_), body.attribute);
     for (Decline decline : declines) {
-      decline.node = path + decline.node;
+      decline.node = PathOf(body) + decline.node;
       context_.Report(std::move(decline));
     }
   }

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/cpu.h"
@@ -20,26 +22,26 @@ namespace tandem::optimizer {
 
 // What folding makes and frees, and its work.
 struct FoldCost {
-  size_t made_bytes = 0;     // of the constants that a fold makes
-  size_t freed_bytes = 0;    // of the constants that nobody reads afterwards
-  size_t view_bytes = 0;     // of the views that it makes, were they written out
-  size_t spelled_bytes = 0;  // of the views that it reads, written out for its time only
-  int64_t elements = 0;      // multiply-adds; or elements read, or written, if those are more
-  int nodes = 0;             // that are folded
+  size_t made_bytes = 0;           // of the constants that a fold makes
+  size_t freed_bytes = 0;          // of the constants that nobody reads afterwards
+  size_t view_bytes = 0;           // of the views that it makes, were they written out
+  size_t spelled_bytes = 0;        // of the views that it reads, written out for its time only
+  int64_t elements = 0;            // multiply-adds; or elements read, or written, if those are more
+  std::vector<std::string> nodes;  // that are folded, as a person calls them
 
   FoldCost& operator+=(const FoldCost& other) {
     made_bytes += other.made_bytes;
     freed_bytes += other.freed_bytes;
     view_bytes += other.view_bytes;
     elements += other.elements;
-    nodes += other.nodes;
+    nodes.insert(nodes.end(), other.nodes.begin(), other.nodes.end());
     return *this;
   }
 };
 
 struct OptimizeReport {
   std::vector<PassReport> passes;  // in pipeline order
-  std::vector<Decline> declines;   // of the last sweep of each pass
+  std::vector<Decline> declines;   // of what no later sweep of the pass took, each once
   int rounds = 0;
   FoldCost folded;
 };
@@ -62,9 +64,15 @@ struct FoldBudget {
   int64_t elements = 100'000'000;
 };
 
+// Role of the declines for OptimizeOptions::written_opset.
+inline constexpr std::string_view kWrittenOpset = "written opset";
+
 struct OptimizeOptions {
   std::set<std::string> disabled_passes;
   FoldBudget fold;
+  // Of ai.onnx, where the graph is to be written as ONNX: formulas stay written out whose operator
+  // is not in that opset or means something else there.
+  std::optional<int> written_opset;
   // What was taken from the inputs of the graph, which requests may replace (TakeDefaults). Only
   // the declines tell: nodes that would fold from a default.
   graph::Defaults defaults;

@@ -16,6 +16,7 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/patch.h"
 #include "engine/ops/facts.h"
+#include "engine/optimizer/declines.h"
 #include "engine/optimizer/fold_budget.h"
 #include "engine/optimizer/optimizer.h"
 
@@ -48,7 +49,7 @@ class PassContext {
   void Postpone(graph::NodeId node) { postponed_.insert(node); }
   bool postponed(graph::NodeId node) const { return postponed_.contains(node); }
   // Records reasons that were found elsewhere.
-  void Report(Decline decline) { declines_.push_back(std::move(decline)); }
+  void Report(Decline decline) { refusals_.push_back({graph::kNoNode, std::move(decline)}); }
   // The record of a body, or null.
   const OptimizedBody* FindBody(const std::shared_ptr<const graph::Graph>& body) const {
     const auto found = bodies_.find(body);
@@ -74,7 +75,8 @@ class PassContext {
   graph::ConstantStore& constants_;
   FoldLedger ledger_;
   std::string_view pass_;
-  std::vector<Decline> declines_;
+  graph::NodeId anchor_ = graph::kNoNode;
+  std::vector<Refusal> refusals_;
   std::set<graph::NodeId> postponed_;
   FoldCost cost_;
   std::vector<int> depths_;

@@ -39,13 +39,13 @@ std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& 
                                         const std::vector<graph::NodeId>& nodes, graph::Node fused,
                                         PassContext& context) {
   const graph::NodeId root = nodes.front();
-  if (!AreReadInsideOnly(graph, nodes, root)) {
+  if (std::optional<std::string> reader = ReadOutside(graph, nodes, root)) {
     context.Refuse(graph, root, "fuse into " + fused.op_type,
-                   "a value on the way has another reader");
+                   "a value on the way has another reader", *std::move(reader));
     return std::nullopt;
   }
   fused.outputs = {graph.node(root).outputs[0]};
-  fused.origin = OriginOf(graph, root);
+  fused.origin = OriginOf(graph, {nodes.rbegin(), nodes.rend()});
   patch.AddNode(std::move(fused));
   for (const graph::NodeId node : nodes) patch.RemoveNode(node);
   return patch;
@@ -53,7 +53,7 @@ std::optional<graph::Patch> FuseFormula(graph::Patch patch, const graph::Graph& 
 
 graph::Patch FusePair(const graph::Graph& graph, graph::NodeId producer, graph::NodeId reader,
                       graph::Node fused) {
-  fused.origin = OriginOf(graph, producer) + " + " + OriginOf(graph, reader);
+  fused.origin = OriginOf(graph, {producer, reader});
   graph::Patch patch(graph);
   patch.AddNode(std::move(fused));
   patch.RemoveNode(reader);
@@ -71,6 +71,15 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {
     }
   }
   return node.op_type;
+}
+
+std::string OriginOf(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes) {
+  std::string origin;
+  for (const graph::NodeId id : nodes) {
+    if (!origin.empty()) origin += " + ";
+    origin += OriginOf(graph, id);
+  }
+  return origin;
 }
 
 float FloatAttribute(const graph::Node& node, std::string_view name, float fallback) {

@@ -34,6 +34,8 @@ graph::Patch FusePair(const graph::Graph& graph, graph::NodeId producer, graph::
 
 // What a person calls the node: its origin, its name, or its operator and output.
 std::string OriginOf(const graph::Graph& graph, graph::NodeId id);
+// The same of all `nodes`.
+std::string OriginOf(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes);
 
 // Integer attribute of a node, or the fallback.
 int64_t IntAttribute(const graph::Node& node, std::string_view name, int64_t fallback);

@@ -175,6 +175,7 @@ PlanReport Report(const Plan& plan) {
   report.folded_bytes = plan.optimized.folded.made_bytes;
   report.joinable = plan.batch.joinable || plan.batch.fixed_at_one;
   if (!report.joinable) report.not_joinable_reason = plan.batch.reason;
+  report.batch_fixed_at_one = plan.batch.fixed_at_one;
   if (plan.cut) {
     report.merged.assign(plan.cut->front.outputs.begin(), plan.cut->front.outputs.end());
     for (size_t t = 0; t < plan.tasks.size(); ++t)
@@ -276,6 +277,18 @@ std::string StepsText(const PlanReport& report) {
   return text;
 }
 
+// How many nodes were folded, and the first of them.
+std::string FoldedText(const PlanReport& report) {
+  constexpr size_t kNamed = 3;
+  const std::vector<std::string>& nodes = report.folded_nodes;
+  std::string text =
+      fmt::format("folded {} nodes into {} bytes", nodes.size(), report.folded_bytes);
+  for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) {
+    text += (i == 0 ? ": " : ", ") + nodes[i];
+  }
+  return text + (nodes.size() > kNamed ? ", ...\n" : "\n");
+}
+
 // How far a batch runs in parts.
 std::string CutText(const PlanReport& report) {
   const auto in_parts = std::ranges::count_if(report.tasks, &TaskReport::in_parts);
@@ -317,6 +330,19 @@ std::string ToText(const Work& work) {
   return text;
 }
 
+std::string JoinText(const PlanReport& report) {
+  if (!report.joinable) return "do not join: " + report.not_joinable_reason;
+  if (!report.batch_fixed_at_one) return "join along axis 0";
+  return "run item by item: the model fixes its batch at 1";
+}
+
+std::string ToText(const Decline& decline) {
+  std::string text = fmt::format("declined {}: {}, {}: {}", decline.pass, decline.node,
+                                 decline.role, decline.rule);
+  if (!decline.numbers.empty()) text += fmt::format(" ({})", decline.numbers);
+  return text;
+}
+
 std::string ToText(const PlanReport& report) {
   std::string text = fmt::format("{} tasks, {} forks\n", report.tasks.size(), report.forks);
   text += fmt::format("weights {} bytes, {} packs of {} bytes", report.constant_bytes,
@@ -328,9 +354,7 @@ std::string ToText(const PlanReport& report) {
                         ToText(WorkOf(report)));
   }
   text += parts;
-  text += fmt::format("folded {} nodes into {} bytes\n", report.folded_nodes, report.folded_bytes);
-  text += report.joinable ? "requests join along axis 0\n"
-                          : fmt::format("requests do not join: {}\n", report.not_joinable_reason);
+  text += FoldedText(report) + "requests " + JoinText(report) + "\n";
   if (!report.merged.empty()) text += CutText(report);
   text += StepsText(report);
   for (const PackReport& pack : report.packs) {
@@ -341,8 +365,7 @@ std::string ToText(const PlanReport& report) {
                         std::chrono::duration_cast<std::chrono::microseconds>(pass.time).count());
   }
   for (const Decline& decline : report.declines) {
-    text += fmt::format("declined {}: {}, {}: {} ({})\n", decline.pass, decline.node, decline.role,
-                        decline.rule, decline.numbers);
+    text += ToText(decline) + "\n";
   }
   return text;
 }

@@ -67,7 +67,7 @@ TEST(ConstantCone, AProductThatIsAddedToItsWeightFoldsWithTheSum) {
   EXPECT_TRUE(result.folds("w"));
   EXPECT_EQ(result.graph.order().size(), 1u) << "the product has gone, too";
   EXPECT_TRUE(result.report.declines.empty());
-  EXPECT_EQ(result.report.folded.nodes, 2);
+  EXPECT_EQ(result.report.folded.nodes.size(), 2u);
   EXPECT_EQ(result.report.folded.made_bytes, 256u);
   EXPECT_EQ(result.report.folded.freed_bytes, 256u + 128u);
   LowRank plain;

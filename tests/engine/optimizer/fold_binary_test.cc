@@ -99,7 +99,7 @@ void ExpectFolded(const Binary& binary, DType dtype, const Extents& extents) {
   ASSERT_TRUE(before.ok()) << before.status();
   const auto report = Optimize(graph, builder.constants(), {});
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->folded.nodes, 1);
+  EXPECT_EQ(report->folded.nodes.size(), 1u);
   EXPECT_TRUE(report->declines.empty());
   ASSERT_EQ(graph.order().size(), 1u) << "what reads x is left alone";
   const auto after = Interpret(graph, inputs);

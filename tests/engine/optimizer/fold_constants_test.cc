@@ -43,7 +43,7 @@ TEST(FoldConstants, AChainFoldsInOneSweepAndItsSourcesAreFreed) {
   toy.Output(toy.Node("Add", {toy.Input("x"), last}, "y", Residual()));
   const auto report = Optimize(toy.graph, toy.constants, {});
   ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->folded.nodes, 10);
+  EXPECT_EQ(report->folded.nodes.size(), 10u);
   EXPECT_EQ(report->folded.made_bytes, 160u);
   EXPECT_EQ(toy.graph.order().size(), 1u);
   EXPECT_EQ(toy.constants.stats().bytes, 16u);

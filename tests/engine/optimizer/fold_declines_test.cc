@@ -39,7 +39,7 @@ std::vector<Decline> Declines(graph::Graph& graph, graph::ConstantStore& constan
   EXPECT_TRUE(before.ok() && report.ok() && after.ok());
   if (!before.ok() || !report.ok() || !after.ok()) return {};
   EXPECT_EQ(graph::Dump(graph), dump);
-  EXPECT_EQ(report->folded.nodes, 0);
+  EXPECT_EQ(report->folded.nodes.size(), 0u);
   EXPECT_EQ(before->size(), after->size());
   for (const auto& [name, tensor] : *before) {
     EXPECT_TRUE(tandem::test::Close(after->at(name), tensor, tandem::test::Exact())) << name;

@@ -51,6 +51,16 @@ TEST(FuseLayerNorm, TheFormThatExportersWrite) {
   ExpectFused(builder, -1);
 }
 
+TEST(FuseLayerNorm, TheOriginNamesAllNodesOfTheFormula) {
+  Builder builder;
+  builder.Normalize();
+  builder.ScaleAndShift();
+  const graph::Graph graph = Fuse(builder).graph;
+  EXPECT_EQ(graph.node(graph.order()[0]).origin,
+            "ReduceMean -> 'm' + Sub -> 'd' + Pow -> 'p' + ReduceMean -> 'v' + Add -> 'w' + "
+            "Sqrt -> 'r' + Div -> 'n' + Mul -> 's' + Add -> 'y'");
+}
+
 TEST(FuseLayerNorm, OperandsInTheOtherOrder) {
   Builder builder;
   builder.Normalize();

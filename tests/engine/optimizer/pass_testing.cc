@@ -29,7 +29,9 @@ void ExpectOutputsOnTheWayStopIt(const std::vector<std::string>& values,
                                  const std::function<PassOutcome(const std::string&)>& fuse) {
   for (const std::string& value : values) {
     SCOPED_TRACE(value);
-    ExpectDeclined(fuse(value), "another reader");
+    const PassOutcome outcome = fuse(value);
+    ASSERT_NO_FATAL_FAILURE(ExpectDeclined(outcome, "another reader"));
+    EXPECT_EQ(outcome.report.declines[0].numbers, "'" + value + "' is a graph output");
   }
 }
 

@@ -1,0 +1,55 @@
+#include "engine/optimizer/declines.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tandem::optimizer {
+
+void Lineage::Record(const std::vector<graph::NodeId>& removed, graph::NodeId first,
+                     graph::NodeId limit) {
+  for (const graph::NodeId node : removed) {
+    std::vector<graph::NodeId>& heirs = heirs_[node];
+    for (graph::NodeId heir = first; heir < limit; ++heir) heirs.push_back(heir);
+  }
+}
+
+std::set<graph::NodeId> Lineage::HeirsOf(graph::NodeId node) const {
+  std::set<graph::NodeId> all = {node};
+  std::vector<graph::NodeId> waiting = {node};
+  while (!waiting.empty()) {
+    const auto found = heirs_.find(waiting.back());
+    waiting.pop_back();
+    if (found == heirs_.end()) continue;
+    for (const graph::NodeId heir : found->second) {
+      if (all.insert(heir).second) waiting.push_back(heir);
+    }
+  }
+  return all;
+}
+
+void PassDeclines::Update(std::vector<Refusal> fresh, const graph::Graph& graph,
+                          const Lineage& lineage) {
+  std::erase_if(refusals_, [&](const Refusal& old) {
+    if (old.anchor == graph::kNoNode) return true;
+    const std::set<graph::NodeId> heirs = lineage.HeirsOf(old.anchor);
+    const auto taken = [this](graph::NodeId id) { return settled_.contains(id); };
+    const auto lives = [&graph](graph::NodeId id) { return graph.has_node(id); };
+    const auto repeats = [&](const Refusal& refusal) {
+      return heirs.contains(refusal.anchor) && refusal.decline.role == old.decline.role;
+    };
+    return std::ranges::any_of(heirs, taken) || std::ranges::none_of(heirs, lives) ||
+           std::ranges::any_of(fresh, repeats);
+  });
+  std::ranges::move(fresh, std::back_inserter(refusals_));
+}
+
+std::vector<Decline> PassDeclines::All() const {
+  std::set<Decline> seen;
+  std::vector<Decline> all;
+  for (const Refusal& refusal : refusals_) {
+    if (seen.insert(refusal.decline).second) all.push_back(refusal.decline);
+  }
+  return all;
+}
+
+}  // namespace tandem::optimizer
