@@ -32,6 +32,25 @@ std::vector<graph::ValueId> InputsOfItems(const graph::Graph& graph,
   return inputs;
 }
 
+// A first extent that may be the number of items.
+bool CountsItems(const graph::Dim& dim) {
+  return dim.is_symbol() ? dim.coefficient() == 1 : IsOne(dim);
+}
+
+std::string NoFirstAxis(const graph::Value& value) {
+  if (value.type.kind != graph::ValueKind::kTensor) {
+    return fmt::format("'{}' is no tensor but {}", value.name, ToString(value.type));
+  }
+  if (!value.type.dims) return fmt::format("the rank of '{}' is unknown", value.name);
+  return fmt::format("'{}' is a scalar and has no first axis", value.name);
+}
+
+// What a first extent is: "is fixed at 4", "is N", "is unknown".
+std::string ExtentText(const graph::Dim& dim) {
+  if (dim.is_unknown()) return "is unknown";
+  return fmt::format("is {}{}", dim.is_number() ? "fixed at " : "", ToString(dim));
+}
+
 // The reason why the ports do not have one batch axis in common, or nothing.
 std::optional<std::string> PortsDecline(const graph::Graph& graph,
                                         const std::vector<graph::ValueId>& inputs) {
@@ -41,13 +60,13 @@ std::optional<std::string> PortsDecline(const graph::Graph& graph,
     for (const graph::ValueId id : *ports) {
       const graph::Value& value = graph.value(id);
       const std::optional<graph::Dim> first = FirstDim(value);
-      if (!first) return fmt::format("'{}' has no first axis", value.name);
+      if (!first) return NoFirstAxis(value);
       if (!batch) batch = first;
-      if (!first->SameAs(*batch) || (!first->is_symbol() && !IsOne(*first)) ||
-          first->coefficient() != 1) {
-        return fmt::format("the first extent of '{}' is {} where {} is the batch", value.name,
-                           ToString(*first), ToString(*batch));
-      }
+      if (first->SameAs(*batch) && CountsItems(*first)) continue;
+      return fmt::format("the first extent of '{}' {}{}", value.name, ExtentText(*first),
+                         first->SameAs(*batch) || !CountsItems(*batch)
+                             ? ""
+                             : fmt::format(", and {} is the batch", ToString(*batch)));
     }
   }
   return std::nullopt;

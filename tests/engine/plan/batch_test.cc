@@ -232,5 +232,36 @@ TEST(Batch, AProductWithTheNumberOfItemsStopsIt) {
   ExpectDeclined(builder, "'e' depends on the number of items");
 }
 
+// Why y = a + b does not join; nothing is known of the rank of an input without extents.
+std::string ReasonFor(const std::optional<graph::DimVector>& a, const graph::DimVector& b) {
+  GraphBuilder builder;
+  builder.Input("a", DType::kFloat, a.value_or(graph::DimVector()));
+  builder.Input("b", DType::kFloat, b).Node("Relu", {"b"}, {"y"}).Output("y");
+  graph::Graph graph = builder.Build();
+  if (!a) graph.mutable_value(graph.FindValue("a")).type.dims.reset();
+  const BatchAnalysis analysis = AnalyzeBatch(graph, {});
+  EXPECT_EQ(analysis.reason.empty(), analysis.joinable);
+  return analysis.reason;
+}
+
+TEST(Batch, AFirstExtentThatIsFixedIsCalledSo) {
+  EXPECT_EQ(ReasonFor({{4, 2}}, {4, 2}), "the first extent of 'a' is fixed at 4");
+  EXPECT_EQ(ReasonFor({{kN, 2}}, {7}), "the first extent of 'b' is fixed at 7, and N is the batch");
+  EXPECT_EQ(ReasonFor({{1, 2}}, {4}), "the first extent of 'b' is fixed at 4, and 1 is the batch");
+}
+
+TEST(Batch, AFirstExtentThatIsAnotherOneIsNamed) {
+  const graph::Dim other = graph::Dim::Symbol("M");
+  EXPECT_EQ(ReasonFor({{kN}}, {other}), "the first extent of 'b' is M, and N is the batch");
+  EXPECT_EQ(ReasonFor({{kN}}, {graph::Dim()}),
+            "the first extent of 'b' is unknown, and N is the batch");
+  EXPECT_EQ(ReasonFor({{kN * 2}}, {kN * 2}), "the first extent of 'a' is 2*N");
+}
+
+TEST(Batch, AnUnknownRankIsNoScalar) {
+  EXPECT_EQ(ReasonFor(std::nullopt, {kN}), "the rank of 'a' is unknown");
+  EXPECT_EQ(ReasonFor(graph::DimVector(), {kN}), "'a' is a scalar and has no first axis");
+}
+
 }  // namespace
 }  // namespace tandem::plan
