@@ -248,8 +248,10 @@ StatusOr<Command> ParseRun(std::span<const std::string> arguments) {
 }
 
 StatusOr<Command> ParseExport(std::span<const std::string> arguments) {
-  ModelApp model("Writes a model as ONNX as it is after all passes, before kernels are chosen.",
-                 "tandem export");
+  ModelApp model(
+      "Writes a model as ONNX as it is after all passes, before kernels are chosen. Its "
+      "opset stays: what passes would make of newer operators is left as it is.",
+      "tandem export");
   ExportConfig config;
   model.app.add_option("OUT", config.output, "The file to write")->required()->option_text(" ");
   ASSIGN_OR_RETURN(const auto help, server::ParseFlags(model.app, arguments));

@@ -6,12 +6,14 @@ namespace tandem::cli {
 
 StatusOr<std::string> Execute(const ExportConfig& config) {
   const Engine engine(config.model.engine);
-  const StatusOr<std::string> bytes = engine.Export(config.model.path);
-  if (!bytes.ok()) {
-    return Annotate(bytes.status(), fmt::format("model '{}'", config.model.path));
+  const StatusOr<ExportedModel> model = engine.Export(config.model.path);
+  if (!model.ok()) {
+    return Annotate(model.status(), fmt::format("model '{}'", config.model.path));
   }
-  RETURN_IF_ERROR(WriteFile(config.output, *bytes));
-  return fmt::format("{}: {} bytes\n", config.output, bytes->size());
+  RETURN_IF_ERROR(WriteFile(config.output, model->bytes));
+  std::string text = fmt::format("{}: {} bytes\n", config.output, model->bytes.size());
+  for (const Decline& decline : model->written_out) text += ToText(decline) + "\n";
+  return text;
 }
 
 }  // namespace tandem::cli

@@ -116,17 +116,19 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     return result;
   }
 
-  StatusOr<optimizer::OptimizeReport> Optimize(graph::Graph& graph, const graph::Defaults& defaults,
-                                               const std::function<bool()>& stopped) {
-    optimizer::OptimizeOptions options = OptimizeOptionsOf(options_, isa_, *parallel_, stopped);
-    options.defaults = defaults;
-    return optimizer::Optimize(graph, constants_, options);
-  }
-
-  StatusOr<std::string> Export(const std::string& path) {
+  StatusOr<ExportedModel> Export(const std::string& path) {
     ASSIGN_OR_RETURN(Resolved resolved, Resolve(onnx_import::ImportFile(path, {}, constants_)));
-    RETURN_IF_ERROR(Optimize(resolved.model.graph, {}, {}).status());
-    return onnx_import::SerializeModel(resolved.model);
+    optimizer::OptimizeOptions options = OptimizeOptionsOf(options_, isa_, *parallel_, {});
+    const auto opset = resolved.model.opsets.find("");
+    if (opset != resolved.model.opsets.end()) options.written_opset = opset->second;
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report,
+                     optimizer::Optimize(resolved.model.graph, constants_, options));
+    ExportedModel exported;
+    ASSIGN_OR_RETURN(exported.bytes, onnx_import::SerializeModel(resolved.model));
+    std::ranges::copy_if(
+        report.declines, std::back_inserter(exported.written_out),
+        [](const Decline& decline) { return decline.role == optimizer::kWrittenOpset; });
+    return exported;
   }
 
   // `defaults` have been taken from the inputs of the graph.
@@ -134,7 +136,11 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
                                                      const graph::Defaults& defaults,
                                                      const LoadOptions& load) {
     graph::Graph& graph = resolved.model.graph;
-    ASSIGN_OR_RETURN(optimizer::OptimizeReport report, Optimize(graph, defaults, load.stopped));
+    optimizer::OptimizeOptions options =
+        OptimizeOptionsOf(options_, isa_, *parallel_, load.stopped);
+    options.defaults = defaults;
+    ASSIGN_OR_RETURN(optimizer::OptimizeReport report,
+                     optimizer::Optimize(graph, constants_, options));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
     plan_options.precision = load.precision.value_or(options_.precision);
@@ -211,7 +217,9 @@ StatusOr<std::shared_ptr<const Model>> Engine::LoadBytes(std::string_view bytes,
   return impl_->Compile(onnx_import::ImportBytes(bytes, {}, impl_->constants_), options);
 }
 
-StatusOr<std::string> Engine::Export(const std::string& path) const { return impl_->Export(path); }
+StatusOr<ExportedModel> Engine::Export(const std::string& path) const {
+  return impl_->Export(path);
+}
 
 int Engine::threads() const { return impl_->parallel_->threads(); }
 

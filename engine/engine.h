@@ -150,6 +150,12 @@ struct EngineStats {
   size_t arena_bytes = 0;
 };
 
+// A model as an ONNX file.
+struct ExportedModel {
+  std::string bytes;                 // a serialized ModelProto
+  std::vector<Decline> written_out;  // for operators that its opset does not have
+};
+
 // A model compiled into an immutable plan.
 class Model {
  public:
@@ -196,9 +202,9 @@ class Engine {
   StatusOr<std::shared_ptr<const Model>> LoadBytes(std::string_view bytes,
                                                    const LoadOptions& options = {}) const;
 
-  // The model of an ONNX file after all passes, as a serialized ModelProto. Unimplemented names the
-  // nodes that ONNX has no form for.
-  StatusOr<std::string> Export(const std::string& path) const;
+  // The model of an ONNX file after all passes, in the opset that the file imports. Unimplemented
+  // names the nodes that ONNX has no form for.
+  StatusOr<ExportedModel> Export(const std::string& path) const;
 
   int threads() const;
   Isa isa() const;

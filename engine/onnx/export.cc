@@ -40,26 +40,15 @@ struct ModelState {
   }
 };
 
-// The version at or before `opset` in which the operator last changed.
-int ChangedAt(const ops::OpEntry& entry, int opset) {
-  const auto above = std::ranges::upper_bound(entry.versions, opset);
-  return above == entry.versions.begin() ? 0 : *std::prev(above);
-}
-
 // Notes the opset that a node needs; why it has no form in ONNX.
 Status CheckForm(const graph::Node& node, Opsets& opsets) {
   if (node.domain == kOwnDomain) {
     return Unimplemented("operator {}.{} has no form in ONNX", node.domain, node.op_type);
   }
   const int imported = opsets.try_emplace(node.domain, node.opset).first->second;
-  const ops::OpEntry* entry = ops::Operators().Find(node.domain, node.op_type);
-  const bool same =
-      entry != nullptr && ChangedAt(*entry, imported) == ChangedAt(*entry, node.opset);
-  if (imported == node.opset || same) return absl::OkStatus();
+  if (ops::MeansTheSame(node, imported)) return absl::OkStatus();
   return Unimplemented(
-      "{} is meant as in opset {} and the model imports opset {}, where it is not the same; where "
-      "a "
-      "pass made it, that can be left out with --disable-pass",
+      "{} is meant as in opset {} and the model imports opset {}, where it is not the same",
       node.op_type, node.opset, imported);
 }
 
@@ -71,10 +60,8 @@ Status CheckStages(std::span<const graph::EpilogueStage> stages, int opset) {
   for (const graph::EpilogueStage& stage : stages) {
     const ops::OpEntry* entry = ops::Operators().Find("", stage.op);
     if (entry != nullptr && entry->versions.front() <= opset) continue;
-    return Unimplemented(
-        "{}, which was fused into it, is not in opset {}, which the model imports; the pass that "
-        "made it can be left out with --disable-pass",
-        stage.op, opset);
+    return Unimplemented("{}, which was fused into it, is not in opset {}, which the model imports",
+                         stage.op, opset);
   }
   return absl::OkStatus();
 }

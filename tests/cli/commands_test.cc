@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "cli/tensor_file.h"
 #include "engine/optimizer/optimizer.h"
@@ -102,6 +103,25 @@ TEST_F(CommandsTest, ExplainShowsWhatWasDeclinedAndWhy) {
       Answer(ConfigFor<ExplainConfig>("two.onnx")),
       HasSubstr("declined fuse_epilogue: node 'product' (MatMul), epilogue Relu: the result "
                 "is a graph output"));
+}
+
+TEST_F(CommandsTest, ExplainNamesWhatWasFoldedAndHowRequestsRun) {
+  ModelBuilder model(17);
+  model.Input("x", DType::kFloat, {1, 4}).Initializer("w", test::RandomFloats({4}, 1));
+  for (const auto& [from, to] : {std::pair("w", "a"), {"a", "b"}, {"b", "c"}, {"c", "d"}}) {
+    model.Node("Sigmoid", {from}, {to}, {}, std::string("bend ") + to);
+  }
+  model.Node("Add", {"x", "d"}, {"y"}).Output("y", DType::kFloat, {1, 4});
+  model.WriteFile(directory_ / "folds.onnx");
+  auto config = ConfigFor<ExplainConfig>("folds.onnx");
+  const std::string text = Answer(config);
+  EXPECT_THAT(text, HasSubstr("folded 4 nodes into 64 bytes: bend a, bend b, bend c, ...\n"));
+  EXPECT_THAT(text, HasSubstr("\nrequests run item by item: the model fixes its batch at 1\n"));
+  config.format = PlanFormat::kJson;
+  const std::string json = Answer(config);
+  EXPECT_THAT(json, HasSubstr(R"("folded":["bend a","bend b","bend c","bend d"])"));
+  EXPECT_THAT(json,
+              HasSubstr(R"("joinable":true,"not_joinable_reason":"","batch_fixed_at_one":true)"));
 }
 
 TEST_F(CommandsTest, ExplainSaysWhyBranchesDoNotFork) {
@@ -267,6 +287,44 @@ TEST_F(CommandsTest, ExportWritesAModelThatAnswersAlike) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(model.ParseFromIstream(&file)) << path;
   return model.graph();
+}
+
+std::multiset<std::string> OperatorsIn(const std::string& path) {
+  std::multiset<std::string> operators;
+  const ::onnx::GraphProto graph = GraphIn(path);
+  for (const ::onnx::NodeProto& node : graph.node()) operators.insert(node.op_type());
+  return operators;
+}
+
+// gelu(x) as it is written out where there is no Gelu.
+ModelBuilder WrittenOutGelu(int opset) {
+  ModelBuilder model(opset);
+  model.Input("x", DType::kFloat, {kN, 8})
+      .Initializer("root", Tensor::Scalar(1.4142135F))
+      .Initializer("one", Tensor::Scalar(1.0F))
+      .Initializer("half", Tensor::Scalar(0.5F))
+      .Node("Div", {"x", "root"}, {"a"})
+      .Node("Erf", {"a"}, {"e"})
+      .Node("Add", {"e", "one"}, {"g"})
+      .Node("Mul", {"x", "g"}, {"t"})
+      .Node("Mul", {"t", "half"}, {"y"}, {}, "last")
+      .Output("y", DType::kFloat, {kN, 8});
+  return model;
+}
+
+TEST_F(CommandsTest, AnExportLeavesWrittenOutWhatItsOpsetDoesNotHave) {
+  auto config = ConfigFor<ExportConfig>("gelu.onnx");
+  config.output = directory_ / "exported.onnx";
+  WrittenOutGelu(17).WriteFile(config.model.path);
+  EXPECT_THAT(
+      Answer(config),
+      testing::EndsWith(" bytes\ndeclined fuse_gelu: node 'last' (Mul), written opset: Gelu "
+                        "of opset 20 is not in it or not the same (the opset is 17)\n"));
+  EXPECT_EQ(OperatorsIn(config.output),
+            (std::multiset<std::string>{"Div", "Erf", "Add", "Mul", "Mul"}));
+  WrittenOutGelu(20).WriteFile(config.model.path);
+  EXPECT_THAT(Answer(config), testing::EndsWith(" bytes\n"));
+  EXPECT_EQ(OperatorsIn(config.output), std::multiset<std::string>{"Gelu"});
 }
 
 TEST_F(CommandsTest, AnExportWithoutPassesHasTheNodesAndTheWeightsOfTheFile) {

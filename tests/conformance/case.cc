@@ -101,9 +101,9 @@ CaseResult RunCase(const Engine& engine, const std::string& folder, const CaseOp
   CaseResult result{.name = path.filename()};
   auto model = engine.Load(path / "model.onnx");
   if (model.ok() && options.source == Source::kExport) {
-    const StatusOr<std::string> exported = engine.Export(path / "model.onnx");
+    const StatusOr<ExportedModel> exported = engine.Export(path / "model.onnx");
     if (!exported.ok()) return {result.name, Outcome::kRefused, Text(exported.status())};
-    model = engine.LoadBytes(*exported);
+    model = engine.LoadBytes(exported->bytes);
     if (!model.ok()) return {result.name, Outcome::kWrong, Text(model.status())};
   }
   if (!model.ok()) return {result.name, Outcome::kRefused, Text(model.status())};

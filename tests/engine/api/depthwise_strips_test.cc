@@ -153,7 +153,7 @@ TEST(DepthwiseStrips, TheExportedModelIsThePlainOne) {
   const Engine engine(EngineOptions{.threads = 1});
   const auto exported = engine.Export(path);
   ASSERT_TRUE(exported.ok()) << exported.status();
-  ExpectMeans(*exported, {.oracle = bytes, .options = test::WithoutPasses()});
+  ExpectMeans(exported->bytes, {.oracle = bytes, .options = test::WithoutPasses()});
 }
 
 }  // namespace

@@ -114,10 +114,10 @@ class ExportBytes : public testing::Test {
     EXPECT_EQ(engine.stats().packs_built, 3u);
     const auto inputs = test::InputsOf(**model, 2);
     const NamedTensors before = test::Answers(**model, inputs);
-    const auto bytes = engine.Export(path_);
-    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    const auto written = engine.Export(path_);
+    EXPECT_TRUE(written.ok()) << written.status();
     ::onnx::ModelProto exported;
-    EXPECT_TRUE(bytes.ok() && exported.ParseFromString(*bytes));
+    EXPECT_TRUE(written.ok() && exported.ParseFromString(written->bytes));
     test::ExpectClose(test::Answers(**model, inputs), before, test::Exact());
     return exported.graph();
   }
