@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -74,7 +73,6 @@ struct Decline {
   std::string role;     // "epilogue Relu", "input 1 (W)"
   std::string rule;     // "grows the model beyond its budget"
   std::string numbers;  // "4194304 > 4194303 bytes"; may be empty
-  friend auto operator<=>(const Decline&, const Decline&) = default;
 };
 
 // Either one task, or a fork whose branches (indices of blocks) may run at the same time.

@@ -1,7 +1,9 @@
 #include "engine/optimizer/declines.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <string_view>
 
 namespace tandem::optimizer {
 
@@ -44,10 +46,14 @@ void PassDeclines::Update(std::vector<Refusal> fresh, const graph::Graph& graph,
 }
 
 std::vector<Decline> PassDeclines::All() const {
-  std::set<Decline> seen;
+  std::set<std::array<std::string_view, 5>> seen;
   std::vector<Decline> all;
   for (const Refusal& refusal : refusals_) {
-    if (seen.insert(refusal.decline).second) all.push_back(refusal.decline);
+    const Decline& decline = refusal.decline;
+    const bool is_new =
+        seen.insert({decline.pass, decline.node, decline.role, decline.rule, decline.numbers})
+            .second;
+    if (is_new) all.push_back(decline);
   }
   return all;
 }

@@ -56,7 +56,7 @@ class BodyOptimizer {
     ASSIGN_OR_RETURN(OptimizeReport report, Optimize(*copy, context_.constants(), options));
     DropUnread(*copy, result.captures);
     result.cost = std::move(report.folded);
-    for (std::string& node : result.cost.nodes) node = PathOf(body) + node;
+    for (std::string& node : result.cost.nodes) node.insert(0, PathOf(body));
     Report(body, report.declines);
     result.changed = result.captures.size() != count;
     for (const PassReport& pass : report.passes) result.changed |= pass.changes > 0;
