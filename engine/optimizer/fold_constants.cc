@@ -111,7 +111,8 @@ bool Refused(const graph::Graph& graph, graph::NodeId anchor, PassContext& conte
   } else if (!ops::OpOf(node).traits().deterministic) {
     context.Refuse(graph, anchor, "node", "its result differs from run to run");
   } else if (node.op_type == "DequantizeLinear") {
-    context.Refuse(graph, anchor, "input 0", "a quantised weight is packed as it is");
+    context.Refuse(graph, anchor, "input 0",
+                   "a quantised weight stays in its 8 bits and is dequantised in each run");
   } else {
     return false;
   }

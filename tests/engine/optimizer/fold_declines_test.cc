@@ -125,10 +125,11 @@ TEST(FoldDeclines, AQuantisedWeightIsNoFloatWeight) {
   builder.Constant("bytes", bytes).Constant("scale", Tensor::Scalar(0.01F));
   builder.Node("DequantizeLinear", {"bytes", "scale"}, {"w"}, {}, "source");
   graph::Graph graph = builder.BuildProduct();
-  ExpectOne(Declines(graph, builder.constants()), {.node = "node 'source' (DequantizeLinear)",
-                                                   .role = "input 0",
-                                                   .rule = "a quantised weight is packed as it is",
-                                                   .numbers = ""});
+  ExpectOne(Declines(graph, builder.constants()),
+            {.node = "node 'source' (DequantizeLinear)",
+             .role = "input 0",
+             .rule = "a quantised weight stays in its 8 bits and is dequantised in each run",
+             .numbers = ""});
 }
 
 TEST(FoldDeclines, AResultThatDiffersFromRunToRunIsNone) {
