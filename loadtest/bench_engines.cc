@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "cli/model_inputs.h"
 #include "loadtest/measure.h"
@@ -20,8 +19,16 @@ namespace tandem::loadtest {
 namespace {
 
 constexpr int kLoads = 3;
-// Before each run: threads of the engine that ran before spin for a while and then sleep.
-constexpr std::chrono::milliseconds kPause{20};
+// ONNX Runtime's threads go on spinning for 20 to 50 ms behind a run.
+constexpr std::chrono::milliseconds kSpinning{60};
+
+// Lets the other engine's threads go to sleep. This one keeps its CPU awake: where all CPUs of a
+// virtual machine sleep, the next run pays for it.
+void WaitForOtherThreads() {
+  const auto end = std::chrono::steady_clock::now() + kSpinning;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
 
 // ONNX Runtime on one model with float inputs and outputs.
 class Peer {
@@ -122,9 +129,9 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
   Stopwatch tandem;
   Stopwatch runtime;
   for (int i = 0; i < arguments.iterations; ++i) {
-    std::this_thread::sleep_for(kPause);
+    WaitForOtherThreads();
     tandem.Time([&] { ours = model->Run(inputs); });
-    std::this_thread::sleep_for(kPause);
+    WaitForOtherThreads();
     runtime.Time([&] { peer->Run(inputs); });
   }
   const std::string name = std::filesystem::path(path).stem();

@@ -28,9 +28,12 @@ compare() {
 }
 
 compare "One thread, AVX-512" "${networks[@]}" -- --threads 1 --cpu avx512
-compare "One thread, AMX" "${networks[@]}" -- --threads 1 --cpu amx
-compare "One thread, AMX, bfloat16" "${networks[@]}" -- --threads 1 --cpu amx --precision bf16
 compare "Two threads, AVX-512" "${networks[@]}" -- --threads 2 --cpu avx512
-compare "Two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx
-compare "Batch 8, two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx --batch 8
-compare "8-bit integers, one thread" "${quantised[@]}" -- --threads 1 --cpu amx
+compare "Batch 8, two threads, AVX-512" "${networks[@]}" -- --threads 2 --cpu avx512 --batch 8
+compare "8-bit integers, one thread" "${quantised[@]}" -- --threads 1
+if grep -q amx_bf16 /proc/cpuinfo; then
+  compare "One thread, AMX" "${networks[@]}" -- --threads 1 --cpu amx
+  compare "One thread, AMX, bfloat16" "${networks[@]}" -- --threads 1 --cpu amx --precision bf16
+  compare "Two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx
+  compare "Batch 8, two threads, AMX" "${networks[@]}" -- --threads 2 --cpu amx --batch 8
+fi

@@ -9,8 +9,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{1} << 21;
 
-// Large buffers are read from end to end, again and again; on small pages these are more than the
-// processor remembers. Only pages that a buffer fills are made huge: it takes no more memory.
+// Of whole pages only: the buffer takes no more memory.
 void AdviseHugePages(void* data, size_t bytes) {
   // Where the system has none the buffer stays as it is.
   (void)madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
@@ -20,15 +19,15 @@ void AdviseHugePages(void* data, size_t bytes) {
 
 void Buffer::Free::operator()(std::byte* data) const { std::free(data); }
 
-StatusOr<Buffer> Buffer::Allocate(size_t bytes) {
+StatusOr<Buffer> Buffer::Allocate(size_t bytes, Pages pages) {
   Buffer buffer;
   if (bytes == 0) return buffer;
-  const bool large = bytes >= kHugePage;
+  const bool huge = pages == Pages::kHuge && bytes >= kHugePage;
   void* data = nullptr;
-  if (posix_memalign(&data, large ? kHugePage : kBufferAlignment, AlignUp(bytes)) != 0) {
+  if (posix_memalign(&data, huge ? kHugePage : kBufferAlignment, AlignUp(bytes)) != 0) {
     return ResourceExhausted("cannot allocate {} bytes", bytes);
   }
-  if (large) AdviseHugePages(data, bytes);
+  if (huge) AdviseHugePages(data, bytes);
   buffer.data_.reset(static_cast<std::byte*>(data));
   buffer.size_ = bytes;
   return buffer;
