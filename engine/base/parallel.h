@@ -2,7 +2,8 @@
 // oversubscribed; loops may nest (a forked tower runs kernels that loop in parallel themselves).
 //
 // What a loop computes must not depend on how it was cut: callers cut work into units whose
-// results do not depend on each other's order, never by the number of threads.
+// results do not depend on each other's order, and by the number of threads only where no bit
+// depends on the cut.
 #pragma once
 
 #include <cstdint>

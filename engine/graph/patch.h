@@ -36,8 +36,8 @@ class Patch {
   // first of the removed nodes stood, as far as dataflow leaves it free.
   void Commit(Graph& graph) const;
 
-  // A value that would still be read after Commit although the node that defines it goes; nothing
-  // where the patch may be committed.
+  // A value that would still be read after Commit, by a node or as a graph output, although the
+  // node that defines it goes; nothing where there is none.
   std::optional<ValueId> FindLostRead(const Graph& graph) const;
 
   bool empty() const;

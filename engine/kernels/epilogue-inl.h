@@ -1,5 +1,5 @@
-// Loads of epilogue operands as vectors, whole or in part. Include in the per-target part of a file
-// that uses hwy/foreach_target.h.
+// Epilogues on vectors: loads of operands, whole or in part, and stages on blocks of sums. Include
+// in the per-target part of a file that uses hwy/foreach_target.h.
 #if defined(TANDEM_KERNELS_EPILOGUE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TANDEM_KERNELS_EPILOGUE_INL_H_
 #undef TANDEM_KERNELS_EPILOGUE_INL_H_

@@ -76,6 +76,9 @@ class DirectForm : public ConvForm {
     kernels::ConvReference(geometry, weights, x, y);
   }
 
+ protected:
+  const ConvAttributes& attributes() const { return attributes_; }
+
  private:
   ConvAttributes attributes_;
 };
@@ -83,8 +86,7 @@ class DirectForm : public ConvForm {
 // Minimal filtering of tiles of m x m outputs.
 class WinogradForm final : public DirectForm {
  public:
-  WinogradForm(ConvAttributes attributes, int m)
-      : DirectForm(attributes), attributes_(std::move(attributes)), m_(m) {}
+  WinogradForm(ConvAttributes attributes, int m) : DirectForm(std::move(attributes)), m_(m) {}
 
   // The form for constant weights and images of known size, where it is worth it; null otherwise.
   static std::shared_ptr<const ConvForm> For(const ConvAttributes& attributes,
@@ -104,7 +106,7 @@ class WinogradForm final : public DirectForm {
   }
 
   Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
-    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, w);
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes(), w);
     return {"conv.winograd.f32",
             fmt::format("{0}x{0} {1}", m_,
                         kernels::PackFormat({arithmetic.isa, Precision::kF32Plain},
@@ -113,7 +115,7 @@ class WinogradForm final : public DirectForm {
   }
 
   void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
-    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes_, weights.shape());
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes(), weights.shape());
     kernels::PackWinogradWeights(arithmetic.isa, m_, geometry,
                                  kernels::NativeWeights(geometry, weights.data<float>()), packed);
   }
@@ -131,7 +133,6 @@ class WinogradForm final : public DirectForm {
   }
 
  private:
-  ConvAttributes attributes_;
   int m_;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace tandem::optimizer {
 
@@ -31,16 +32,16 @@ std::set<graph::NodeId> Lineage::HeirsOf(graph::NodeId node) const {
 
 void PassDeclines::Update(std::vector<Refusal> fresh, const graph::Graph& graph,
                           const Lineage& lineage) {
+  std::set<std::pair<graph::NodeId, std::string_view>> said;  // in which role, of which node
+  for (const Refusal& refusal : fresh) said.emplace(refusal.anchor, refusal.decline.role);
   std::erase_if(refusals_, [&](const Refusal& old) {
     if (old.anchor == graph::kNoNode) return true;
     const std::set<graph::NodeId> heirs = lineage.HeirsOf(old.anchor);
     const auto taken = [this](graph::NodeId id) { return settled_.contains(id); };
     const auto lives = [&graph](graph::NodeId id) { return graph.has_node(id); };
-    const auto repeats = [&](const Refusal& refusal) {
-      return heirs.contains(refusal.anchor) && refusal.decline.role == old.decline.role;
-    };
+    const auto repeats = [&](graph::NodeId id) { return said.contains({id, old.decline.role}); };
     return std::ranges::any_of(heirs, taken) || std::ranges::none_of(heirs, lives) ||
-           std::ranges::any_of(fresh, repeats);
+           std::ranges::any_of(heirs, repeats);
   });
   std::ranges::move(fresh, std::back_inserter(refusals_));
 }

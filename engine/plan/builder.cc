@@ -343,6 +343,7 @@ class Builder {
       return facts.dtype != DType::kUndefined && !facts.dims;
     };
     if (std::ranges::any_of(request.inputs, lacks_rank)) return 0;
+    if (std::ranges::any_of(request.outputs, lacks_rank)) return 0;
     std::vector<Shape> inputs, outputs;
     for (const ops::ValueFacts& facts : request.inputs) inputs.push_back(EstimatedShape(facts));
     for (const ops::ValueFacts& facts : request.outputs) outputs.push_back(EstimatedShape(facts));

@@ -238,6 +238,7 @@ HWY_NOINLINE void RunCopied(const Tile& tile) {
       if (last) piece.end = tile.end;
       RunTileOf<kMaxRows>(piece);
       piece.start = TileStart::kResume;
+      piece.fetch = {};
       piece.k += piece.depth;
     }
   }

@@ -37,7 +37,8 @@ struct Tile {
   const float* b = nullptr;
   int64_t panel_floats = 0;
   int64_t columns = 0;  // any number; those of the last panel may be fewer than it holds
-  // Memory that is read next, which kernels that wait for memory fetch meanwhile.
+  // Memory that is read next, which kernels that wait for memory fetch meanwhile; where they take
+  // several panels at once, with the first of these only.
   struct Fetch {
     const float* from = nullptr;  // with the first panel; null: nothing
     int64_t floats = 0;           // with each panel

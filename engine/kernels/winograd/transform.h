@@ -1,6 +1,7 @@
 // The transforms of minimal filtering, of one tile: by the points 0, 1, -1 for F(2 x 2, 3 x 3), by
 // 0, 3/4, -3/4, 3/2, -3/2 for F(4 x 4, 3 x 3), and infinity. Around 1 these points keep the error
-// of m = 4 at a quarter of that of 0, 1, -1, 2, -2; every factor is exact in float32.
+// of m = 4 at a quarter of that of 0, 1, -1, 2, -2; every factor of inputs and outputs is exact in
+// float32.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/check.h"
 #include "engine/kernels/gemm/block.h"
 #include "engine/kernels/winograd/transform.h"
 
@@ -27,6 +28,7 @@ int64_t PointStep(int64_t tiles, int64_t channels) {
 
 // Everything that stays the same for one convolution. A unit is some tiles times some columns.
 struct Run {
+  Isa isa;
   const ConvGeometry& geometry;
   int m;
   int points;
@@ -41,11 +43,12 @@ struct Run {
   int64_t blocks;
   int64_t column_groups;
 
-  Run(Isa isa, int outputs, const ConvGeometry& g, int threads)
-      : geometry(g),
+  Run(Isa by, int outputs, const ConvGeometry& g, int threads)
+      : isa(by),
+        geometry(g),
         m(outputs),
         points((outputs + 2) * (outputs + 2)),
-        kernel(PlainTileKernel(isa)),
+        kernel(PlainTileKernel(by)),
         channels(g.in_channels),
         columns(g.out_channels),
         row_tiles(CeilDiv(g.axes[1].out, outputs)),
@@ -61,6 +64,7 @@ struct Run {
       blocks = std::min(tiles, CeilDiv(threads, column_groups));
     }
     unit_tiles = blocks == 0 ? 0 : CeilDiv(tiles, blocks);
+    blocks = unit_tiles == 0 ? 0 : CeilDiv(tiles, unit_tiles);
     unit_columns =
         CeilDiv(CeilDiv(columns, column_groups), kernel.panel_columns) * kernel.panel_columns;
     column_groups = CeilDiv(columns, unit_columns);
@@ -70,6 +74,8 @@ struct Run {
   int64_t in_step() const { return PointStep(unit_tiles, channels); }
   int64_t out_step() const { return PointStep(unit_tiles, unit_columns); }
   int64_t unit_floats() const { return points * (in_step() + out_step()); }
+  // Packed weights of the direct convolution, which come first.
+  int64_t direct_floats() const { return PackedConvFloats({isa, Precision::kF32Plain}, geometry); }
   int64_t panel_floats() const { return kernel.PanelFloats(channels); }
   int64_t point_floats() const { return CeilDiv(columns, kernel.panel_columns) * panel_floats(); }
 };
@@ -181,9 +187,7 @@ void RunUnit(const Run& run, const WinogradTransforms& transforms, const ConvDat
   GemmProblem problem{.m = last - first, .n = run.columns, .k = run.channels};
   problem.a_row_stride = run.channels;
   const GemmUnits groups(problem.m, columns, problem.k, run.kernel);
-  const float* weights = packed + kTaps * run.channels *
-                                      CeilDiv(run.columns, run.kernel.panel_columns) *
-                                      run.kernel.panel_columns;
+  const float* weights = packed + run.direct_floats();
   for (int point = 0; point < run.points; ++point) {
     problem.a = scratch + point * run.in_step();
     for (int64_t done = 0; done < columns; done += groups.columns) {
@@ -213,7 +217,7 @@ void RunUnit(const Run& run, const WinogradTransforms& transforms, const ConvDat
 bool HasWinograd(const ConvGeometry& geometry) {
   const WindowAxis& outer = geometry.axes[0];
   if (geometry.group != 1 || !geometry.outputs.empty() || outer.in != 1 || outer.out != 1 ||
-      outer.kernel != 1) {
+      outer.kernel != 1 || outer.pad_begin != 0) {
     return false;
   }
   return std::all_of(geometry.axes.begin() + 1, geometry.axes.end(), [](const WindowAxis& axis) {
@@ -253,17 +257,17 @@ int WinogradTile(Arithmetic arithmetic, const ConvGeometry& geometry) {
 
 int64_t PackedWinogradFloats(Isa isa, int m, const ConvGeometry& geometry) {
   const Run run(isa, m, geometry, 1);
-  return PackedConvFloats({isa, Precision::kF32Plain}, geometry) + run.points * run.point_floats();
+  return run.direct_floats() + run.points * run.point_floats();
 }
 
 void PackWinogradWeights(Isa isa, int m, const ConvGeometry& geometry, const ConvWeights& weights,
                          float* packed) {
-  const Arithmetic plain{isa, Precision::kF32Plain};
-  PackConvWeights(plain, geometry, weights, packed);
-  packed += PackedConvFloats(plain, geometry);
   const Run run(isa, m, geometry, 1);
+  PackConvWeights({isa, Precision::kF32Plain}, geometry, weights, packed);
+  packed += run.direct_floats();
   const WinogradTransforms transforms = WinogradTransformsFor(isa, m);
   const int64_t panel = run.kernel.panel_columns;
+  CHECK(panel <= kMostColumns, "a panel of {} columns", panel);
   float taps[kTaps * kMostColumns] = {};
   for (int64_t column = 0; column < run.columns; column += panel) {
     const int64_t used = std::min(panel, run.columns - column);

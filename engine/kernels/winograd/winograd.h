@@ -5,9 +5,9 @@
 // matrix products.
 //
 // Sums are not those of the direct convolution. The largest error over an output, as a share of its
-// largest element, is at most that of the direct one for m = 2 and some 3e-6 for m = 4. Where a
-// tile's results are huge or not finite, as are then the errors of all of them, the tile is
-// convolved directly, a panel of columns at a time: nothing spreads beyond its window.
+// largest element, is at most one and a half of that of the direct one for m = 2 and 5e-6 for m
+// = 4. Where a tile's results are huge or not finite, as are then the errors of all of them, the
+// tile is convolved directly, a panel of columns at a time: nothing spreads beyond its window.
 //
 // An output's bits depend on its place in the item and on what its tile reads, never on the batch,
 // its neighbours or the number of threads. Functions cannot fail, never allocate and may run from

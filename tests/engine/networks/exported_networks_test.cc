@@ -151,7 +151,6 @@ TEST_P(ExportedNetwork, AnswersAsPyTorchOnEveryInstructionSetPackedOrNot) {
   }
 }
 
-// Without the passes that make operators of newer opsets than the file's.
 TEST_P(ExportedNetwork, WhatTheEngineExportsAnswersAsWell) {
   const Engine engine(EngineOptions{.threads = 2});
   const auto exported = engine.Export(kNetworks / GetParam() / "model.onnx");

@@ -26,7 +26,7 @@ std::vector<Kernel> Kernels() {
   return kernels;
 }
 
-// The error that winograd.h states.
+// The error that engine/base/precision.h allows.
 constexpr test::Tolerance kTolerance = {.relative = 1e-5};
 
 WindowAxis Pixels(int64_t in, int64_t pad_begin = 1, int64_t pad_end = 1) {
@@ -133,12 +133,13 @@ TEST(Winograd, ASpecialNumberIsWhatIeeeSaysWhereWindowsMeetItAndNowhereElse) {
 }
 
 TEST(Winograd, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreadsAndWithAnyNeighbours) {
-  // More tiles than a unit has; columns that are cut for several threads; one tile.
+  // More tiles than a unit has; columns that are cut for several threads; one tile; tiles that so
+  // many threads cannot share evenly.
   struct Shape {
     int64_t in, out, height, width;
   };
   for (const auto& [in, out, height, width] :
-       {Shape{16, 24, 45, 50}, {20, 300, 5, 6}, {33, 31, 1, 2}}) {
+       {Shape{16, 24, 45, 50}, {20, 300, 5, 6}, {33, 31, 1, 2}, {5, 6, 9, 11}}) {
     ConvCase whole({.batch = 3,
                     .in_channels = in,
                     .out_channels = out,
@@ -147,7 +148,7 @@ TEST(Winograd, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreadsAndWithAnyNeighbour
     ConvCase one({.in_channels = in, .out_channels = out, .axes = {Pixels(height), Pixels(width)}});
     for (const auto& [isa, m] : Kernels()) {
       const Tensor expected = whole.Winograd(isa, m);
-      for (const int threads : {2, 4, 7}) {
+      for (const int threads : {2, 4, 7, 20}) {
         EXPECT_TRUE(test::Close(whole.Winograd(isa, m, test::FineParallel(threads)), expected,
                                 test::Exact()))
             << threads << " threads, m " << m;
@@ -173,15 +174,14 @@ double ErrorOf(const Tensor& y, const std::vector<double>& exact) {
 }
 
 TEST(Winograd, ErrorsAreAsTheHeaderSays) {
-  for (const int64_t channels : {16, 64, 256}) {
+  for (const int64_t channels : {16, 64, 256, 512}) {
     ConvCase conv({.in_channels = channels, .out_channels = 32, .axes = {Pixels(16), Pixels(16)}});
     conv.epilogue = {};
     conv.x = test::RandomFloats(conv.x.shape(), 5, 0, 1);  // as behind a Relu
     const std::vector<double> x(conv.x.data<float>(), conv.x.data<float>() + conv.x.elements());
     const std::vector<double> weights(conv.weights.data<float>(),
                                       conv.weights.data<float>() + conv.weights.elements());
-    std::vector<double> exact(
-        static_cast<size_t>(conv.Data().y == nullptr ? 0 : conv.y.elements()));
+    std::vector<double> exact(static_cast<size_t>(conv.geometry.out_pixels() * 32));
     ConvReference(conv.geometry, weights.data(), x.data(), exact.data());
     for (const auto& [isa, m] : Kernels()) {
       const double direct = ErrorOf(conv.Indirect({isa}), exact);
@@ -211,6 +211,9 @@ TEST(Winograd, IsNotChosenWhereItCannotBe) {
     EXPECT_EQ(WinogradTile({Isa::kAvx512, precision}, geometry), 0);
   }
   EXPECT_EQ(WinogradTile({Isa::kReference, Precision::kF32}, geometry), 0);
+  for (const Precision precision : {Precision::kF32, Precision::kBf16}) {
+    EXPECT_EQ(WinogradTile({Isa::kAmx, precision}, geometry), 0) << "sums of bfloat16 products";
+  }
   const auto refuses = [&](auto change) {
     ConvGeometry other = geometry;
     change(other);
@@ -223,6 +226,8 @@ TEST(Winograd, IsNotChosenWhereItCannotBe) {
   refuses([](ConvGeometry& g) { g.axes[2].dilation = 2; });
   refuses([](ConvGeometry& g) { g.axes[2].kernel = 5; });
   refuses([](ConvGeometry& g) { g.axes = PadAxes({Pixels(56)}); });
+  // Its windows lie in the padding.
+  refuses([](ConvGeometry& g) { g.axes[0] = Axis(1, {.stride = 2, .pad_begin = 1}); });
   refuses([](ConvGeometry& g) { g.axes = {Pixels(8), Pixels(8), Pixels(8)}; });
   refuses([](ConvGeometry& g) { g.outputs = {{}, {112, 2, 0}, {112, 2, 0}}; });
 }
