@@ -1,0 +1,73 @@
+"""Runs clang-tidy with the repository's .clang-tidy over every source that the build compiles, without the
+precompiled headers, which only a finished build has.
+
+usage: tidy_test.py SOURCE_ROOT BUILD_DIRECTORY CLANG_TIDY
+
+Two run at a time. A source that was clean is not looked at again before its text, that of a header it
+includes or the checks change: BUILD_DIRECTORY/tidy holds an empty file for each, named by a hash of these.
+"""
+import concurrent.futures
+import hashlib
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+JOBS = 2
+FOLDERS = ("engine", "cli", "server", "loadtest", "tests")
+OF_PRECOMPILED = re.compile(r"-Winvalid-pch|(-Xclang )?-include(-pch)? (-Xclang )?\S*/cmake_pch\.hxx(\.pch)?")
+
+
+def preprocessed(entry, root):
+    """What the compiler reads, with the comments: they say what is not to be linted."""
+    command = shlex.split(entry["command"])
+    output = command.index("-o")
+    del command[output:output + 2]
+    command[command.index("-c")] = "-E"
+    return subprocess.run([*command, "-C", "-P", "-w", f"-fmacro-prefix-map={root}=."], cwd=entry["directory"],
+                          capture_output=True, check=True).stdout
+
+
+def lint(entry, root, linter, settings, clean):
+    """What clang-tidy says against the source of `entry`; empty when nothing."""
+    digest = hashlib.sha256(settings + preprocessed(entry, root)).hexdigest()
+    if (clean / digest).exists():
+        return ""
+    done = subprocess.run([*linter, entry["file"]], cwd=root, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    if done.returncode == 0:
+        (clean / digest).touch()
+        return ""
+    return done.stdout
+
+
+def main():
+    root, build, clang_tidy = sys.argv[1:]
+    root, build = pathlib.Path(root), pathlib.Path(build)
+    clean = build / "tidy"
+    clean.mkdir(exist_ok=True)
+    version = subprocess.run([clang_tidy, "--version"], capture_output=True, check=True).stdout
+    settings = version + b"".join(path.read_bytes() for path in [root / ".clang-tidy", root / "tests/.clang-tidy"])
+    entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = OF_PRECOMPILED.sub("", entry["command"])
+        entry["file"] = str((pathlib.Path(entry["directory"]) / entry["file"]).resolve())
+    sources = [entry for entry in entries if entry["file"].startswith(tuple(f"{root}/{name}/" for name in FOLDERS))]
+    assert len(sources) > 100, f"too few sources in {build}"
+    with tempfile.TemporaryDirectory() as database, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        (pathlib.Path(database) / "compile_commands.json").write_text(json.dumps(entries))
+        linter = [clang_tidy, "-p", database, "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
+        findings = 0
+        for finding in pool.map(lambda entry: lint(entry, root, linter, settings, clean), sources):
+            if finding:
+                findings += 1
+                print(finding, flush=True)
+    print(f"{len(sources) - findings} of {len(sources)} sources are clean")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
