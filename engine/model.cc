@@ -99,6 +99,7 @@ int64_t FixedAtOneItems(const plan::Plan& plan, const std::vector<TensorView>& v
 
 std::vector<TaskTime> Profile(const plan::Plan& plan, const runtime::TaskRuns& runs) {
   std::vector<TaskTime> profile;
+  profile.reserve(runs.size());
   std::vector<std::thread::id> threads;
   for (size_t task = 0; task < runs.size(); ++task) {
     TaskTime& time = profile.emplace_back();

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/tensor/tensor.h"
 
 namespace tandem {
@@ -106,13 +108,14 @@ struct PlanReport {
   std::optional<size_t> arena_bytes;  // nothing without shapes
 };
 
-// Time that one task took in one run; a batch that ran in parts: in all of them.
+// Time that one task took in one run, with what led to it since the task before it ended on the
+// same branch; a batch that ran in parts: in all of them.
 struct TaskTime {
-  std::string task;  // TaskReport::name
-  std::string kernel;
+  std::string_view task;  // TaskReport::name; valid as long as the model
+  std::string_view kernel;
   std::chrono::nanoseconds time{0};
   // The threads that started it, numbered from 0 as they came to the run; one but for parts.
-  std::vector<int> threads;
+  absl::InlinedVector<int, 1> threads;
 };
 
 // The kernel with what is fused into it: "gemm.f32 avx512 Exp+ +Add +Relu".

@@ -30,7 +30,7 @@ void AddRuns(const TaskRuns& of_part, TaskRuns& sum) {
   for (size_t task = 0; task < of_part.size(); ++task) {
     sum[task].time += of_part[task].time;
     for (const std::thread::id thread : of_part[task].threads) {
-      std::vector<std::thread::id>& known = sum[task].threads;
+      auto& known = sum[task].threads;
       if (std::ranges::find(known, thread) == known.end()) known.push_back(thread);
     }
   }

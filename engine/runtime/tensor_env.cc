@@ -8,8 +8,14 @@ namespace tandem::runtime {
 namespace {
 
 using plan::ValueIndex;
+using std::chrono::steady_clock;
 
 constexpr int64_t kMaxContent = 65536;  // elements of integer tensors that shapes may depend on
+
+// Now, where the run is profiled.
+steady_clock::time_point TimeOf(const RunValues& values) {
+  return values.profiled() ? steady_clock::now() : steady_clock::time_point();
+}
 
 // Facts of a value that exists: its shape, and its content where a shape may depend on it.
 ops::ValueFacts FactsOfRun(const RunValues& values, ValueIndex value) {
@@ -90,8 +96,14 @@ Status RunDynamic(RunValues& values, const plan::Task& task, const RunScope& sco
 Status TensorEnv::Run() const {
   if (!values_.resolved_) values_.ResolveViews();
   const plan::Block& block = values_.plan().schedule.blocks[static_cast<size_t>(block_)];
+  auto since = TimeOf(values_);
   for (const plan::ScheduleItem& item : block.items) {
-    RETURN_IF_ERROR(item.is_fork() ? RunFork(item.branches) : RunTask(item.task));
+    if (item.is_fork()) {
+      RETURN_IF_ERROR(RunFork(item.branches));
+      since = TimeOf(values_);
+    } else {
+      RETURN_IF_ERROR(RunTask(item.task, since));
+    }
   }
   return block_ == 0 ? values_.CopyOutputs() : absl::OkStatus();
 }
@@ -111,21 +123,20 @@ Status TensorEnv::RunFork(std::span<const int> branches) const {
   return absl::OkStatus();
 }
 
-Status TensorEnv::RunTask(plan::TaskIndex index) const {
+Status TensorEnv::RunTask(plan::TaskIndex index, steady_clock::time_point& since) const {
   const plan::Task& task = values_.plan().tasks[static_cast<size_t>(index)];
   const plan::TaskPlace& place = values_.shape_plan().tasks[static_cast<size_t>(index)];
   if (place.mode != plan::TaskMode::kSkip) {
     if (scope_.is_stopped()) return Cancelled("the run was stopped before {}", task.name);
-    RETURN_IF_ERROR(values_.profiled() ? RunTimed(index) : RunStep(index));
+    RETURN_IF_ERROR(RunStep(index));
+    const auto now = TimeOf(values_);
+    if (values_.profiled()) values_.SetTime(index, now - since);
+    since = now;
   }
-  return scope_.observe ? Observe(index) : absl::OkStatus();
-}
-
-Status TensorEnv::RunTimed(plan::TaskIndex index) const {
-  const auto start = std::chrono::steady_clock::now();
-  Status status = RunStep(index);
-  values_.SetTime(index, std::chrono::steady_clock::now() - start);
-  return status;
+  if (!scope_.observe) return absl::OkStatus();
+  RETURN_IF_ERROR(Observe(index));
+  since = TimeOf(values_);
+  return absl::OkStatus();
 }
 
 Status TensorEnv::Observe(plan::TaskIndex index) const {

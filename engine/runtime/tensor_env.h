@@ -12,16 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/base/parallel.h"
 #include "engine/plan/shape_plan.h"
 #include "engine/runtime/memory_budget.h"
 
 namespace tandem::runtime {
 
-// Time of one task, and who ran it.
+// Time of one task since the one before it in its environment, and who ran it.
 struct TaskRun {
   std::chrono::nanoseconds time{0};
-  std::vector<std::thread::id> threads;
+  absl::InlinedVector<std::thread::id, 1> threads;
 };
 using TaskRuns = std::vector<TaskRun>;
 
@@ -131,8 +132,7 @@ class TensorEnv {
 
   TensorEnv Fork(int block) const { return {values_, scope_, block}; }
   Status RunFork(std::span<const int> branches) const;
-  Status RunTask(plan::TaskIndex index) const;
-  Status RunTimed(plan::TaskIndex index) const;
+  Status RunTask(plan::TaskIndex index, std::chrono::steady_clock::time_point& since) const;
   Status RunStep(plan::TaskIndex index) const;
   Status Observe(plan::TaskIndex index) const;
 

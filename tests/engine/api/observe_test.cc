@@ -137,7 +137,7 @@ TEST(Observe, TheProfileShowsWhichThreadRanWhichTower) {
       for (const int branch : item.branches) {
         std::set<int>& of_tower = threads.emplace_back();
         for (const ScheduleReport& task : report->blocks[static_cast<size_t>(branch)]) {
-          const std::vector<int>& of_task = run->profile[static_cast<size_t>(task.task)].threads;
+          const auto& of_task = run->profile[static_cast<size_t>(task.task)].threads;
           of_tower.insert(of_task.begin(), of_task.end());
         }
       }

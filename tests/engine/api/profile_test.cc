@@ -36,7 +36,7 @@ TEST(Profile, TimesEveryTaskOnceUnderTheNamesOfTheReport) {
     ASSERT_EQ(run.outputs.size(), plain->outputs.size());
     EXPECT_TRUE(test::Close(run.outputs[0].tensor, plain->outputs[0].tensor, test::Exact()));
     ASSERT_EQ(run.profile.size(), report.tasks.size());
-    std::map<std::string, int> count;
+    std::map<std::string_view, int> count;
     for (size_t task = 0; task < report.tasks.size(); ++task) {
       EXPECT_EQ(run.profile[task].task, report.tasks[task].name);
       EXPECT_EQ(run.profile[task].kernel, report.tasks[task].kernel);
