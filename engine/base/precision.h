@@ -25,10 +25,17 @@ std::string_view PrecisionName(Precision precision);
 // The inverse of PrecisionName; InvalidArgument names the text and the names that exist.
 StatusOr<Precision> ParsePrecision(std::string_view name);
 
+// What the right side of a product is kept as.
+enum class Weights : uint8_t {
+  kFloats,
+  kBytes,  // integers with a scale and a zero point for each column; computed as float32
+};
+
 // What decides which kernel computes a product, besides its extents.
 struct Arithmetic {
   Isa isa = Isa::kReference;
   Precision precision = Precision::kF32Plain;
+  Weights weights = Weights::kFloats;
 };
 
 }  // namespace tandem

@@ -11,6 +11,7 @@
 #include "engine/ops/conv_step.h"
 #include "engine/ops/depthwise_pointwise.h"
 #include "engine/ops/epilogue.h"
+#include "engine/ops/quantised_weight.h"
 #include "engine/ops/registry.h"
 
 namespace tandem::ops {
@@ -81,6 +82,57 @@ class DirectForm : public ConvForm {
 
  private:
   ConvAttributes attributes_;
+};
+
+// Weights that stay in 8 bits.
+class ByteForm final : public DirectForm {
+ public:
+  ByteForm(ConvAttributes attributes, std::shared_ptr<const Quantised> quantised)
+      : DirectForm(std::move(attributes)), quantised_(std::move(quantised)) {}
+
+  // The form for weights that are quantised by output channel; null for others, and for groups that
+  // are so short that their weights are few.
+  static std::shared_ptr<const ConvForm> For(const ConvAttributes& attributes,
+                                             const BindContext& context) {
+    const graph::ConstantRef weights = context.constant(kConvW);
+    if (weights == nullptr || context.isa() == Isa::kReference) return nullptr;
+    std::shared_ptr<const Quantised> quantised = QuantisedAlong(*weights, 0);
+    if (quantised == nullptr) return nullptr;
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes, weights->shape());
+    if (kernels::HasShortGroups(context.isa(), geometry)) return nullptr;
+    return std::make_shared<const ByteForm>(attributes, std::move(quantised));
+  }
+
+  bool packs_integers() const override { return true; }
+
+  Format FormatOf(Arithmetic arithmetic, const Shape& w) const override {
+    return DirectForm::FormatOf(InBytes(arithmetic), w);
+  }
+
+  void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const override {
+    const kernels::ConvGeometry geometry = ConvGeometryOfWeights(attributes(), weights.shape());
+    kernels::ConvWeights native = kernels::NativeWeights(geometry, weights.data<float>());
+    native.columns = ScalesOf(quantised_.get());
+    kernels::PackConvWeights(InBytes(arithmetic), geometry, native, packed);
+  }
+
+  int64_t ScratchFloats(Arithmetic arithmetic, const kernels::ConvGeometry& geometry,
+                        int threads) const override {
+    return DirectForm::ScratchFloats(InBytes(arithmetic), geometry, threads);
+  }
+
+  void Run(const Work& work) const override {
+    DirectForm::Run({InBytes(work.arithmetic), work.geometry, work.weights, work.data, work.scratch,
+                     work.context});
+  }
+
+ private:
+  static Arithmetic InBytes(Arithmetic arithmetic) {
+    arithmetic.weights = Weights::kBytes;
+    return arithmetic;
+  }
+
+  std::shared_ptr<const Quantised> quantised_;
 };
 
 // Minimal filtering of tiles of m x m outputs.
@@ -163,7 +215,8 @@ class Conv final : public Operator {
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
     if (!depthwise_) {
-      std::shared_ptr<const ConvForm> form = WinogradForm::For(attributes_, context);
+      std::shared_ptr<const ConvForm> form = ByteForm::For(attributes_, context);
+      if (form == nullptr) form = WinogradForm::For(attributes_, context);
       if (form == nullptr) form = std::make_shared<const DirectForm>(attributes_);
       return BindConv(std::move(form), context);
     }

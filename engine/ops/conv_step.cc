@@ -225,6 +225,7 @@ PackSpec PackSpecOf(std::shared_ptr<const ConvForm> form, Arithmetic arithmetic,
   spec.kernel = std::move(format.kernel);
   spec.parameters = std::move(format.parameters);
   spec.bytes = static_cast<size_t>(format.floats) * sizeof(float);
+  spec.of_integers = form->packs_integers();
   spec.fill = [form = std::move(form), arithmetic](const TensorView& native,
                                                    std::span<std::byte> packed) {
     form->Pack(arithmetic, native, reinterpret_cast<float*>(packed.data()));

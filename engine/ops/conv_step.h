@@ -32,6 +32,8 @@ class ConvForm {
   };
   virtual Format FormatOf(Arithmetic arithmetic, const Shape& w) const = 0;
   virtual void Pack(Arithmetic arithmetic, const TensorView& weights, float* packed) const = 0;
+  // Whether Pack is given the integers of a quantised weight.
+  virtual bool packs_integers() const { return false; }
 
   // One run on channels-last activations.
   struct Work {

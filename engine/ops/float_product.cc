@@ -8,6 +8,7 @@
 #include "engine/ops/epilogue.h"
 #include "engine/ops/matrix_product.h"
 #include "engine/ops/prologue.h"
+#include "engine/ops/quantised_weight.h"
 #include "engine/ops/reduce.h"
 
 namespace tandem::ops {
@@ -47,6 +48,7 @@ struct FloatStep {
   BoundPrologue prologue;
   std::optional<kernels::ReduceOp> reduction;  // of the rows
   PackRef pack;                                // null: packed in each run, or not at all
+  std::shared_ptr<const Quantised> quantised;  // of packed B in bytes
   std::optional<Shape> b_shape;                // of packed B
 };
 
@@ -344,26 +346,35 @@ PackSpec SpecOf(const FloatStep& step, const Shape& b) {
                   kernels::PackFormat(step.arithmetic, extents.k, extents.n), step.options.trans_b,
                   std::bit_cast<uint32_t>(step.options.alpha), extents.vector_b);
   spec.bytes = static_cast<size_t>(extents.b_batch.elements() * floats) * sizeof(float);
-  spec.fill = [extents, floats, options = step.options, arithmetic = step.arithmetic](
-                  const TensorView& native, std::span<std::byte> packed) {
+  spec.of_integers = step.quantised != nullptr;
+  // view_of(i) is matrix i of B.
+  const auto pack = [extents, floats, options = step.options, arithmetic = step.arithmetic,
+                     quantised = step.quantised](const auto& view_of, std::span<std::byte> packed) {
     auto* out = reinterpret_cast<float*>(packed.data());
     for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
-      const float* b_data = native.data<float>() + i * extents.k * extents.n;
-      kernels::PackB(arithmetic,
-                     {extents.k, extents.n, ViewOfB(options, extents, b_data), options.alpha},
-                     out + i * floats, SequentialParallel());
+      const kernels::PackSource source{extents.k, extents.n, view_of(i), options.alpha,
+                                       ScalesOf(quantised.get())};
+      kernels::PackB(arithmetic, source, out + i * floats, SequentialParallel());
     }
   };
-  spec.fill_strided = [extents, floats, options = step.options, arithmetic = step.arithmetic](
-                          const StridedTensor& view, std::span<std::byte> packed) {
-    auto* out = reinterpret_cast<float*>(packed.data());
-    for (int64_t i = 0; i < extents.b_batch.elements(); ++i) {
-      kernels::PackB(arithmetic,
-                     {extents.k, extents.n, ViewOfB(options, extents, view, i), options.alpha},
-                     out + i * floats, SequentialParallel());
-    }
+  spec.fill = [extents, pack, options = step.options](const TensorView& native,
+                                                      std::span<std::byte> packed) {
+    const auto view_of = [&](int64_t i) {
+      return ViewOfB(options, extents, native.data<float>() + i * extents.k * extents.n);
+    };
+    pack(view_of, packed);
+  };
+  spec.fill_strided = [extents, pack, options = step.options](const StridedTensor& view,
+                                                              std::span<std::byte> packed) {
+    pack([&](int64_t i) { return ViewOfB(options, extents, view, i); }, packed);
   };
   return spec;
+}
+
+// The axis of B that holds the columns of the product.
+int ColumnAxisOfB(const ProductOptions& options, const Shape& b) {
+  if (b.rank() == 1) return -1;
+  return options.trans_b ? b.rank() - 2 : b.rank() - 1;
 }
 
 }  // namespace
@@ -383,6 +394,8 @@ StatusOr<std::unique_ptr<Step>> BindFloatProduct(const ProductOptions& options,
   const graph::ConstantRef b = context.constant(kB);
   if (b != nullptr && step.arithmetic.isa != Isa::kReference) {
     step.b_shape = b->shape();
+    step.quantised = QuantisedAlong(*b, ColumnAxisOfB(options, *step.b_shape));
+    if (step.quantised != nullptr) step.arithmetic.weights = Weights::kBytes;
     ASSIGN_OR_RETURN(step.pack, context.MakePack(kB, SpecOf(step, *step.b_shape)));
   }
   return std::make_unique<ProductStep>(std::move(step));

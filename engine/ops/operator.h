@@ -69,6 +69,8 @@ struct PackSpec {
   // The same from a view in strides of its own, of the dtype of what it holds. Where this is not
   // set, views are written out for `fill`, which takes the weight's size while it runs.
   std::function<void(const StridedTensor& view, std::span<std::byte> packed)> fill_strided;
+  // `fill` wants the integers of a quantised weight (StridedTensor::Integers), not its numbers.
+  bool of_integers = false;
 };
 
 // What an operator may ask while it chooses its kernel.

@@ -228,6 +228,10 @@ class QuantizeLinear final : public Operator {
         quantization_);
   }
 
+  // Of bytes with float scales that are not in blocks.
+  std::optional<StridedTensor> ViewOf(std::span<const graph::ConstantRef> inputs,
+                                      const Shape& shape) const override;
+
   Traits traits() const override { return {.layout = LayoutRule::kFollow}; }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
@@ -349,6 +353,45 @@ Status QuantizeLinear::Infer(InferContext& context) const {
   RETURN_IF_ERROR(CheckShapes(context));
   context.SetOutput(0, output, context.input(kX).dims);
   return absl::OkStatus();
+}
+
+// `values` of a byte type, 128 less for uint8.
+std::vector<float> CenteredBytes(const TensorView& values) {
+  const int offset = values.dtype() == DType::kUint8 ? 128 : 0;
+  std::vector<float> centered;
+  for (int64_t i = 0; i < values.elements(); ++i) {
+    const int value = offset == 0 ? values.data<int8_t>()[i] : values.data<uint8_t>()[i];
+    centered.push_back(static_cast<float>(value - offset));
+  }
+  return centered;
+}
+
+std::optional<StridedTensor> QuantizeLinear::ViewOf(std::span<const graph::ConstantRef> inputs,
+                                                    const Shape& shape) const {
+  const graph::Constant& x = *inputs[kX];
+  const graph::Constant& scale = *inputs[kScale];
+  if (quantization_.direction == Direction::kQuantize || quantization_.block_size > 0) {
+    return std::nullopt;
+  }
+  if (OutputType(scale.dtype(), DType::kUndefined) != DType::kFloat ||
+      scale.dtype() != DType::kFloat) {
+    return std::nullopt;
+  }
+  if (x.dtype() != DType::kInt8 && x.dtype() != DType::kUint8) return std::nullopt;
+  const std::span<const float> scales = scale.view().span<float>();
+  const bool has_zero_points = inputs.size() > kZeroPoint && inputs[kZeroPoint] != nullptr;
+  auto quantised = std::make_shared<Quantised>();
+  quantised->scales.assign(scales.begin(), scales.end());
+  quantised->zero_points =
+      has_zero_points
+          ? CenteredBytes(inputs[kZeroPoint]->view())
+          : std::vector<float>(scales.size(), x.dtype() == DType::kUint8 ? -128.0f : 0.0f);
+  StridedTensor view = x.strided();
+  view.dtype = DType::kFloat;
+  view.quantised = std::move(quantised);
+  const int64_t axis = quantization_.axis;
+  view.quantised_axis = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
+  return view;
 }
 
 BatchAnswer QuantizeLinear::Batch(const BatchQuery& query) const {

@@ -144,6 +144,7 @@ StatusOr<OptimizeReport> Driver::Run(std::span<const Pass> passes) {
     for (Entry& entry : entries) {
       // What has not changed since a pass last saw it needs no second look.
       if (entry.swept_at == commits_) continue;
+      if (entry.pass->late && commits_ != before) continue;
       const Status swept = Sweep(entry);
       if (!swept.ok()) return Annotate(swept, fmt::format("pass '{}'", entry.pass->name));
     }

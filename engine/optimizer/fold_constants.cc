@@ -7,11 +7,12 @@
 // once. What folding may cost is bounded by FoldBudget (optimizer.h); a step that is too large by
 // itself may fold with those that make it smaller again (constant_cone.h). What only repeats a
 // constant (ConstantOfShape, Expand), and a Transpose for readers that pack, becomes a view of it,
-// without bytes of its own.
+// without bytes of its own (constant_view.h).
 #include <algorithm>
 #include <limits>
 
 #include "engine/optimizer/constant_cone.h"
+#include "engine/optimizer/constant_view.h"
 #include "engine/optimizer/rewrite.h"
 
 namespace tandem::optimizer {
@@ -72,14 +73,6 @@ bool InferenceKnowsAll(const graph::Graph& graph, const graph::Node& node, PassC
   return any;
 }
 
-std::vector<graph::ConstantRef> ConstantsOf(const graph::Graph& graph, const graph::Node& node) {
-  std::vector<graph::ConstantRef> constants;
-  for (const graph::ValueId id : node.inputs) {
-    constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant);
-  }
-  return constants;
-}
-
 // What the outputs that inference knows cost.
 FoldCost CostOfInferred(const graph::Graph& graph, graph::NodeId anchor,
                         std::span<const ops::ValueFacts> facts) {
@@ -110,11 +103,8 @@ bool Refused(const graph::Graph& graph, graph::NodeId anchor, PassContext& conte
     context.Refuse(graph, anchor, "node", "control flow is not folded");
   } else if (!ops::OpOf(node).traits().deterministic) {
     context.Refuse(graph, anchor, "node", "its result differs from run to run");
-  } else if (node.op_type == "DequantizeLinear") {
-    context.Refuse(graph, anchor, "input 0",
-                   "a quantised weight stays in its 8 bits and is dequantised in each run");
   } else {
-    return false;
+    return node.op_type == "DequantizeLinear";  // view_quantised.cc
   }
   return true;
 }
@@ -192,62 +182,6 @@ std::optional<graph::Patch> FoldCone(const graph::Graph& graph, const ConstantCo
   return MakePatch(graph, cone.dying, *outputs, context);
 }
 
-// True when nobody needs the bytes of output 0 in their order; looks through as many views.
-bool AllReadersPack(const graph::Graph& graph, const graph::Node& node, DType dtype, int views) {
-  const graph::Value& value = graph.value(node.outputs[0]);
-  return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const graph::Use& use) {
-           const graph::Node& reader = graph.node(use.node);
-           switch (ops::OpOf(reader).UseOfConstant(use.port, dtype)) {
-             case ops::ConstantUse::kPacked:
-               return true;
-             case ops::ConstantUse::kViewed:
-               return views > 0 &&
-                      AllReadersPack(graph, reader, graph.value(reader.outputs[0]).type.dtype,
-                                     views - 1);
-             default:
-               return false;
-           }
-         });
-}
-
-// What output 0 is a view of, if that is worth one.
-std::optional<StridedTensor> ViewOf(const graph::Graph& graph, const graph::Node& node,
-                                    const PassContext& context) {
-  constexpr size_t kSmall = 4096;  // bytes; less is written out
-  constexpr int kViewsOfViews = 3;
-  const std::optional<Shape> shape = context.inferred()[0].shape();
-  if (!shape) return std::nullopt;
-  const std::optional<int64_t> elements = CheckedElements(shape->dims());
-  if (!elements) return std::nullopt;
-  std::optional<StridedTensor> view = ops::OpOf(node).ViewOf(ConstantsOf(graph, node), *shape);
-  if (!view || DTypeBits(view->dtype) % 8 != 0 || view->dtype == DType::kString) {
-    return std::nullopt;
-  }
-  if (*elements <= static_cast<int64_t>(kSmall / DTypeBytes(view->dtype, 1))) return std::nullopt;
-  const bool wanted = view->repeats() || AllReadersPack(graph, node, view->dtype, kViewsOfViews);
-  return wanted ? view : std::nullopt;
-}
-
-std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor,
-                                     StridedTensor view, PassContext& context) {
-  FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
-  if (view.repeats()) {
-    const auto bytes =
-        CheckedMul(view.shape.elements(), static_cast<int64_t>(DTypeBytes(view.dtype, 1)));
-    cost.view_bytes = bytes ? static_cast<size_t>(*bytes) : std::numeric_limits<size_t>::max() / 2;
-  }
-  const ops::Decision decision = context.ledger().Check(cost);
-  if (!decision.accepted) {
-    context.Refuse(graph, anchor, "outputs", decision.rule, decision.numbers);
-    return std::nullopt;
-  }
-  context.Charge(cost);
-  graph::Patch patch(graph);
-  patch.SetConstant(graph.node(anchor).outputs[0], context.constants().InternView(std::move(view)));
-  patch.RemoveNode(anchor);
-  return patch;
-}
-
 }  // namespace
 
 std::optional<graph::Patch> FoldConstants(const graph::Graph& graph, graph::NodeId anchor,
@@ -266,8 +200,9 @@ std::optional<graph::Patch> FoldConstants(const graph::Graph& graph, graph::Node
   if (context.inferred().size() != node.outputs.size()) return std::nullopt;
   if (inferred) return FoldInferred(graph, anchor, context);
   if (cone->nodes.size() == 1) {
-    if (std::optional<StridedTensor> view = ViewOf(graph, node, context)) {
-      return MakeView(graph, anchor, *std::move(view), context);
+    const std::optional<StridedTensor> view = ConstantViewOf(graph, node, context);
+    if (view && !IsSmall(*view) && (view->repeats() || AllReadersPack(graph, node, view->dtype))) {
+      return MakeView(graph, anchor, *view, context);
     }
   }
   return FoldCone(graph, *cone, context);

@@ -93,6 +93,7 @@ struct Pass {
   std::string_view name;
   PassFunction run = nullptr;
   bool infers = false;  // wants PassContext::inferred()
+  bool late = false;    // only runs when those before it have left the graph as it is
 };
 
 // All passes in the order in which a round runs them.
@@ -121,6 +122,7 @@ std::optional<graph::Patch> FuseEpilogue(const graph::Graph&, graph::NodeId, Pas
 std::optional<graph::Patch> FusePrologue(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseDepthwise(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> FuseReduction(const graph::Graph&, graph::NodeId, PassContext&);
+std::optional<graph::Patch> ViewQuantised(const graph::Graph&, graph::NodeId, PassContext&);
 std::optional<graph::Patch> OptimizeBodies(const graph::Graph&, graph::NodeId, PassContext&);
 
 }  // namespace tandem::optimizer

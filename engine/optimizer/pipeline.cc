@@ -1,7 +1,8 @@
 // The pipeline, in order. Constants come first so that the patterns behind find them; batch
 // normalizations are folded, and formulas that exporters write out are recognised, before lowering
 // could take them apart; fusion into kernels is last, when nothing else wants to see the nodes.
-// Bodies come when all is known of what they read.
+// Bodies come when all is known of what they read. Quantised weights become views when no pass
+// wants the nodes that dequantise them any more.
 #include <array>
 
 #include "engine/optimizer/pass.h"
@@ -9,7 +10,7 @@
 namespace tandem::optimizer {
 
 std::span<const Pass> Pipeline() {
-  static constexpr std::array<Pass, 18> kPasses = {{
+  static constexpr std::array<Pass, 19> kPasses = {{
       {.name = "fold_constants", .run = FoldConstants, .infers = true},
       {.name = "inline_if", .run = InlineIf},
       {.name = "drop_identity", .run = DropIdentity},
@@ -28,6 +29,7 @@ std::span<const Pass> Pipeline() {
       {.name = "fuse_depthwise", .run = FuseDepthwise},
       {.name = "fuse_reduction", .run = FuseReduction},
       {.name = "optimize_bodies", .run = OptimizeBodies},
+      {.name = "view_quantised", .run = ViewQuantised, .infers = true, .late = true},
   }};
   return kPasses;
 }

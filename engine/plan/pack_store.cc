@@ -22,7 +22,10 @@ StatusOr<ops::PackRef> PackStore::Get(const graph::Constant& constant, const ops
   // time, the first to finish is kept.
   ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes, Pages::kHuge));
   const bool as_held = constant.dtype() == constant.held().dtype();
-  if (constant.is_view() && as_held && spec.fill_strided) {
+  if (spec.of_integers) {
+    ASSIGN_OR_RETURN(const Tensor integers, SpellOut(constant.strided().Integers()));
+    spec.fill(integers.view(), buffer.bytes());
+  } else if (constant.is_view() && as_held && spec.fill_strided) {
     spec.fill_strided(constant.strided(), buffer.bytes());
   } else {
     // What a view writes out goes as soon as it is packed.

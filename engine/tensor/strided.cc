@@ -117,18 +117,59 @@ void EmitBlock(std::span<const Axis> axes, size_t element, const std::byte* from
   }
 }
 
+float AsFloat(int8_t value) { return value; }
+float AsFloat(uint8_t value) { return static_cast<float>(value) - 128; }
+float AsFloat(Float16 value) { return ToFloat(value); }
+float AsFloat(Bfloat16 value) { return ToFloat(value); }
+
 template <typename T>
-void WidenBytes(std::span<const std::byte> bytes, Emit emit) {
+void WidenBytes(std::span<const std::byte> bytes, absl::FunctionRef<void(std::span<float>)> emit) {
   std::vector<float> piece(std::min(bytes.size(), kPieceBytes) / sizeof(T));
   for (size_t done = 0; done < bytes.size();) {
     const size_t count = std::min(piece.size(), (bytes.size() - done) / sizeof(T));
     for (size_t i = 0; i < count; ++i) {
       T value;
       std::memcpy(&value, bytes.data() + done + i * sizeof(T), sizeof(T));
-      piece[i] = ToFloat(value);
+      piece[i] = AsFloat(value);
     }
-    emit(std::as_bytes(std::span(piece).first(count)));
+    emit(std::span(piece).first(count));
     done += count * sizeof(T);
+  }
+}
+
+void WidenBytes(DType held, std::span<const std::byte> bytes,
+                absl::FunctionRef<void(std::span<float>)> emit) {
+  switch (held) {
+    case DType::kFloat16:
+      return WidenBytes<Float16>(bytes, emit);
+    case DType::kBfloat16:
+      return WidenBytes<Bfloat16>(bytes, emit);
+    case DType::kInt8:
+      return WidenBytes<int8_t>(bytes, emit);
+    case DType::kUint8:
+      return WidenBytes<uint8_t>(bytes, emit);
+    default:
+      CHECK(false, "{} is not widened", DTypeName(held));
+  }
+}
+
+// Puts numbers in the place of integers, of which the first is element `first` of the tensor.
+void Dequantise(const StridedTensor& tensor, int64_t first, std::span<float> integers) {
+  const std::vector<float>& scales = tensor.quantised->scales;
+  const std::vector<float>& zero_points = tensor.quantised->zero_points;
+  if (scales.size() == 1) {
+    for (float& x : integers) x = (x - zero_points[0]) * scales[0];
+    return;
+  }
+  // So many neighbours have one scale.
+  const int64_t inner = tensor.shape.Product(tensor.quantised_axis + 1, tensor.shape.rank());
+  auto at = static_cast<size_t>(first / inner) % scales.size();
+  int64_t left = inner - first % inner;
+  for (float& x : integers) {
+    x = (x - zero_points[at]) * scales[at];
+    if (--left > 0) continue;
+    left = inner;
+    if (++at == scales.size()) at = 0;
   }
 }
 
@@ -142,8 +183,11 @@ StridedTensor StridedTensor::Of(Tensor tensor) {
 }
 
 StridedTensor StridedTensor::BroadcastTo(const Shape& wider) const {
-  StridedTensor result{held, wider, Dims(static_cast<size_t>(wider.rank()), 0), dtype};
   const int missing = wider.rank() - shape.rank();
+  StridedTensor result = *this;
+  result.shape = wider;
+  result.strides.assign(static_cast<size_t>(wider.rank()), 0);
+  result.quantised_axis += missing;
   for (int axis = missing; axis < wider.rank(); ++axis) {
     if (shape[axis - missing] == 1) continue;
     result.strides[static_cast<size_t>(axis)] = strides[static_cast<size_t>(axis - missing)];
@@ -152,8 +196,11 @@ StridedTensor StridedTensor::BroadcastTo(const Shape& wider) const {
 }
 
 StridedTensor StridedTensor::Permuted(std::span<const int> order) const {
-  StridedTensor result{held, {}, {}, dtype};
+  StridedTensor result = *this;
+  result.shape = {};
+  result.strides.clear();
   for (const int axis : order) {
+    if (axis == quantised_axis) result.quantised_axis = result.shape.rank();
     result.shape.Append(shape[axis]);
     result.strides.push_back(strides[static_cast<size_t>(axis)]);
   }
@@ -163,6 +210,12 @@ StridedTensor StridedTensor::Permuted(std::span<const int> order) const {
 StridedTensor StridedTensor::Widened() const {
   StridedTensor result = *this;
   result.dtype = DType::kFloat;
+  return result;
+}
+
+StridedTensor StridedTensor::Integers() const {
+  StridedTensor result = *this;
+  result.quantised = nullptr;
   return result;
 }
 
@@ -179,10 +232,14 @@ bool StridedTensor::dense() const {
 void EmitBytes(const StridedTensor& tensor, Emit emit) {
   if (tensor.shape.elements() == 0) return;
   const DType held = tensor.held.dtype();
+  int64_t emitted = 0;
+  const auto emit_floats = [&](std::span<float> floats) {
+    if (tensor.quantised != nullptr) Dequantise(tensor, emitted, floats);
+    emitted += static_cast<int64_t>(floats.size());
+    emit(std::as_bytes(floats));
+  };
   const auto as_dtype = [&](std::span<const std::byte> bytes) {
-    if (held == tensor.dtype) return emit(bytes);
-    return held == DType::kFloat16 ? WidenBytes<Float16>(bytes, emit)
-                                   : WidenBytes<Bfloat16>(bytes, emit);
+    return held == tensor.dtype ? emit(bytes) : WidenBytes(held, bytes, emit_floats);
   };
   EmitBlock(MergedAxes(tensor), DTypeBytes(held, 1),
             static_cast<const std::byte*>(tensor.held.view().raw()), as_dtype);

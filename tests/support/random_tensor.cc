@@ -1,5 +1,7 @@
 #include "tests/support/random_tensor.h"
 
+#include <cmath>
+
 namespace tandem::test {
 
 Tensor RandomFloats(Shape shape, uint32_t seed, float low, float high) {
@@ -12,6 +14,13 @@ Tensor RandomFloats(Shape shape, uint32_t seed, float low, float high) {
     data[i] = low + (high - low) * static_cast<float>(generator() >> 8) / 16777216.0f;
   }
   return *std::move(tensor);
+}
+
+Tensor RandomWholeFloats(Shape shape, uint32_t seed, float low, float high) {
+  Tensor tensor = RandomFloats(std::move(shape), seed, low, high);
+  float* data = tensor.mutable_data<float>();
+  for (int64_t i = 0; i < tensor.elements(); ++i) data[i] = std::floor(data[i]);
+  return tensor;
 }
 
 }  // namespace tandem::test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 
 namespace tandem::kernels {
@@ -13,8 +14,6 @@ constexpr int64_t kTilesPerBlock = 8;
 // With fewer channels a tap is too short a run: rows of taps that lie side by side are one, or the
 // taps of a pixel are copied side by side.
 constexpr int64_t kShortRun = 8;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // An output pixel by item and position.
 struct Pixel {
@@ -265,7 +264,7 @@ struct Unit {
     result.k = span.first * channels + span.channel;
     const int64_t end = result.k + (span.last - span.first) * span.channels;
     result.fetch = FetchOf(ends ? next : tile.b + run.kernel.PanelFloats(end),
-                           (end - result.k) * run.kernel.panel_columns, tile.panel_floats,
+                           run.kernel.BodyFloats(end - result.k), tile.panel_floats,
                            (row - first_row) / run.kernel.max_rows,
                            CeilDiv(last_row - first_row, run.kernel.max_rows));
     result.start = starts ? TileStart::kZero : TileStart::kResume;
@@ -376,6 +375,7 @@ void PackGroup(const ConvGeometry& geometry, const TileKernel& kernel, const Con
       }
     };
     kernel.pack(k, read, packed);
+    PackScales(kernel, weights.columns, first + column, used, 1, packed);
     packed += kernel.PanelFloats(k);
   }
 }
@@ -438,7 +438,8 @@ ConvWeights NativeWeights(const ConvGeometry& geometry, const float* data) {
           geometry.out_per_group() * filter,
           filter,
           taps,
-          {axes[1].kernel * axes[2].kernel, axes[2].kernel, 1}};
+          {axes[1].kernel * axes[2].kernel, axes[2].kernel, 1},
+          {}};
 }
 
 WindowAxes PadAxes(WindowAxes axes) {

@@ -16,6 +16,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/precision.h"
 #include "engine/kernels/epilogue.h"
+#include "engine/kernels/gemm/gemm.h"
 #include "engine/kernels/window.h"
 
 namespace tandem::kernels {
@@ -59,6 +60,7 @@ struct ConvWeights {
   int64_t out = 0;
   int64_t in = 0;
   int64_t taps[kConvAxes] = {};
+  ColumnScales columns;  // by output channel, for Weights::kBytes
 
   const float* At(const ConvGeometry& geometry, int64_t channel, int64_t c, int64_t tap) const;
 };

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 
 namespace tandem::kernels {
 namespace {
 
 constexpr int64_t kStripFloats = int64_t{1} << 14;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of the product.
 int64_t ColumnsOf(const ConvGeometry& geometry) { return geometry.out_channels * geometry.taps(); }

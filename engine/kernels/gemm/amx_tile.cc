@@ -394,6 +394,7 @@ TileKernel AmxTileKernel(Precision precision) {
 }
 
 TileKernel TileKernelFor(Arithmetic arithmetic, int64_t k, int64_t n) {
+  if (arithmetic.weights == Weights::kBytes) return ByteTileKernel(arithmetic.isa);
   const bool sums = arithmetic.precision != Precision::kF32Plain;
   if (arithmetic.isa < Isa::kAmx || !sums || !IsWorthAmx(k, n)) {
     return PlainTileKernel(arithmetic.isa);

@@ -48,6 +48,11 @@ struct GemmBlock {
 Tile::Fetch FetchOf(const float* next, int64_t floats, int64_t panel_floats, int64_t index,
                     int64_t count);
 
+// Writes the head of the panel that begins with `column` and has `used` columns of its own, where
+// the kernel wants scales there; they are multiplied by `factor`.
+void PackScales(const TileKernel& kernel, const ColumnScales& columns, int64_t column, int64_t used,
+                float factor, float* panel);
+
 void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKernel& kernel,
               const GemmBlock& block);
 

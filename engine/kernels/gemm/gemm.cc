@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 
 namespace tandem::kernels {
@@ -16,8 +17,6 @@ constexpr int64_t kUnitsPerThread = 4;
 constexpr int64_t kLeastPanels = 2;
 constexpr int64_t kLeastTiles = 2;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // The rows of a block, from column `tile.k` of A on; `next` is the packed B that is read then.
 void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
              const GemmBlock& block, const float* next) {
@@ -25,7 +24,7 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
   tile.rows = rows;
   const int64_t tiles = CeilDiv(block.rows, kernel.max_rows);
   for (int64_t row = block.row; row < block.row + block.rows; row += kernel.max_rows) {
-    tile.fetch = FetchOf(next, tile.depth * kernel.panel_columns, tile.panel_floats,
+    tile.fetch = FetchOf(next, kernel.BodyFloats(tile.depth), tile.panel_floats,
                          (row - block.row) / kernel.max_rows, tiles);
     tile.row_count =
         static_cast<int>(std::min<int64_t>(kernel.max_rows, block.row + block.rows - row));
@@ -41,14 +40,16 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
 void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t column, float* panel) {
   const int64_t used = std::min<int64_t>(kernel.panel_columns, source.n - column);
   const MatrixView& b = source.b;
+  const float factor = kernel.has_scales ? 1 : source.scale;
   const auto read = [&](int64_t first, int64_t count, float* out) {
     for (int64_t k = first; k < first + count; ++k, out += kernel.panel_columns) {
       const float* row = b.data + k * b.row_stride + column * b.column_stride;
-      for (int64_t j = 0; j < used; ++j) out[j] = source.scale * row[j * b.column_stride];
+      for (int64_t j = 0; j < used; ++j) out[j] = factor * row[j * b.column_stride];
       std::fill(out + used, out + kernel.panel_columns, 0.0f);
     }
   };
   kernel.pack(source.k, read, panel);
+  PackScales(kernel, source.columns, column, used, source.scale, panel);
 }
 
 // Columns of panels that the cache holds.
@@ -90,6 +91,17 @@ Tile::Fetch FetchOf(const float* next, int64_t floats, int64_t panel_floats, int
   if (next == nullptr) return {};
   const int64_t share = CeilDiv(floats, count);
   return {next + index * share, share, panel_floats};
+}
+
+void PackScales(const TileKernel& kernel, const ColumnScales& columns, int64_t column, int64_t used,
+                float factor, float* panel) {
+  if (!kernel.has_scales) return;
+  std::fill_n(panel, 2 * kernel.panel_columns, 0.0f);
+  for (int64_t j = 0; j < used; ++j) {
+    const int64_t from = (column + j) * columns.step;
+    panel[j] = factor * columns.scales[from];
+    panel[kernel.panel_columns + j] = columns.zero_points[from];
+  }
 }
 
 void RunBlock(const GemmProblem& problem, const float* packed_b, const TileKernel& kernel,

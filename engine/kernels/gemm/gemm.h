@@ -28,12 +28,21 @@ struct MatrixView {
   int64_t column_stride = 1;
 };
 
+// What the columns of quantised weights mean: (integer - zero point) * scale. Integers and zero
+// points are whole numbers from -128 to 127. Null for weights that are no integers.
+struct ColumnScales {
+  const float* scales = nullptr;
+  const float* zero_points = nullptr;
+  int64_t step = 1;  // from one column to the next; 0: one for all
+};
+
 // B as it comes, to be packed.
 struct PackSource {
   int64_t k = 0;
   int64_t n = 0;
-  MatrixView b;
-  float scale = 1;  // every element is multiplied by it
+  MatrixView b;          // of the integers, for Weights::kBytes
+  float scale = 1;       // every element is multiplied by it
+  ColumnScales columns;  // for Weights::kBytes
 };
 
 // Packed B is a row of panels, each of so many columns; the last one is filled up with zeros. Conv,

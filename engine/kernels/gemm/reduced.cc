@@ -1,11 +1,10 @@
 #include <algorithm>
 
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 
 namespace tandem::kernels {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How the rows of all items are cut: short items lie in one strip together, long ones are several
 // parts. Depends on the shape of an item, on how many share B, and on the kernel only.

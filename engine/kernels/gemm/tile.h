@@ -60,11 +60,13 @@ struct Tile {
 using PanelReader = absl::FunctionRef<void(int64_t k, int64_t count, float* rows)>;
 
 struct TileKernel {
-  std::string_view name;  // "bf16x3"; empty for multiply-adds of float32
+  std::string_view name;  // "bf16x3"; empty for multiply-adds of float32 with such weights
   int max_rows = 0;
   int panel_columns = 0;
   // A panel is a head and, for each `step` neighbours in k, so many floats.
   int64_t head_floats = 0;
+  // The head begins with the scales and the zero points of the columns; `pack` reads integers.
+  bool has_scales = false;
   int64_t step = 1;
   int64_t step_floats = 0;
   void (*pack)(int64_t k, PanelReader read, float* panel) = nullptr;
@@ -78,7 +80,8 @@ struct TileKernel {
   int64_t cut_head_floats = 0;
   int64_t cut_step_floats = 0;
 
-  int64_t PanelFloats(int64_t k) const { return head_floats + (k + step - 1) / step * step_floats; }
+  int64_t PanelFloats(int64_t k) const { return head_floats + BodyFloats(k); }
+  int64_t BodyFloats(int64_t k) const { return (k + step - 1) / step * step_floats; }
   int64_t CutFloats(int64_t depth) const {
     return cut_head_floats + depth / step * cut_step_floats;
   }
@@ -88,7 +91,12 @@ struct TileKernel {
 // order, whatever the pieces.
 TileKernel PlainTileKernel(Isa isa);
 
-// The kernel of k x n matrices B: a sum of bfloat16 products (amx.h), or the plain one.
+// The same on B of 8-bit integers with a scale and a zero point for each column, which it reads as
+// (integer - zero point) * scale: with the bits of PlainTileKernel on these floats.
+TileKernel ByteTileKernel(Isa isa);
+
+// The kernel of k x n matrices B: that of bytes for quantised weights; else a sum of bfloat16
+// products (amx.h), or the plain one.
 TileKernel TileKernelFor(Arithmetic arithmetic, int64_t k, int64_t n);
 
 }  // namespace tandem::kernels

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/base/arena.h"
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/quant/integer_depthwise.h"
 #include "engine/kernels/quant/integer_finish.h"
 #include "engine/kernels/quant/integer_pack.h"
@@ -15,8 +16,6 @@ constexpr int64_t kTilesPerBlock = 8;
 constexpr int64_t kPanelGroupBytes = int64_t{1} << 19;  // of packed weights, a part of an L2 cache
 constexpr int64_t kTileColumns = 128;                   // of the sums that lie on the stack
 constexpr int64_t kMostTileRows = 16;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 uint32_t Bits(int64_t value) { return static_cast<uint32_t>(value); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/arena.h"
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/quant/vnni.h"
 #include "engine/kernels/simd.h"
 
@@ -14,8 +15,6 @@ constexpr int64_t kBlock = 64;      // channels that are computed at once
 constexpr int kQuarters = 4;        // vectors of sums of a block
 constexpr int64_t kMostGroups = 2;  // of four rows of taps
 constexpr int64_t kMostColumns = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The channel of a block that lane `lane` of quarter `q` holds.
 constexpr int64_t ChannelOf(int64_t q, int64_t lane) { return lane / 4 * 16 + q * 4 + lane % 4; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/arena.h"
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/quant/integer_depthwise.h"
 #include "engine/kernels/quant/integer_finish.h"
 
@@ -11,8 +12,6 @@ namespace {
 
 // With fewer channels a tap is too short a run.
 constexpr int64_t kShortRun = 16;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int32_t ElementAt(const IntegerWeights& weights, int64_t place) {
   return weights.dtype == DType::kInt8 ? static_cast<const int8_t*>(weights.data)[place]

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine/base/check.h"
+#include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 #include "engine/kernels/winograd/transform.h"
 
@@ -17,8 +18,6 @@ constexpr int64_t kMostColumns = 32;               // of a panel
 constexpr int64_t kLine = 16;                      // floats of a cache line
 constexpr int64_t kUnitFloats = int64_t{1} << 18;  // of scratch, at the least: half an L2 cache
 constexpr int64_t kColumnsOfUnit = 128;            // at the least, where columns are cut
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Floats from one point to the next: an odd number of cache lines, so that the points of a tile do
 // not meet in one set of a cache.

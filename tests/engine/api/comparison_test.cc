@@ -168,13 +168,13 @@ TEST(PackingOfConstantsInRuns, NamesTheTaskWhoseWeightsDependOnNoInput) {
   const auto tasks = [](const std::string& weights) {
     ModelBuilder builder(17);
     builder.Input("x", DType::kFloat, {kN, 8})
-        .Initializer("constant", RandomFloats({8, 6}, 1))
-        .Initializer("w8", *Tensor::Allocate(DType::kInt8, {8, 6}))
+        .Initializer("constant", RandomFloats({8, 64}, 1))
+        .Initializer("w32", *Tensor::Allocate(DType::kInt32, {8, 64}))
         .Initializer("scale", Tensor::Scalar<float>(0.5F))
-        .Input("given", DType::kFloat, {8, 6})
-        .Node("DequantizeLinear", {"w8", "scale"}, {"dequantised"})
+        .Input("given", DType::kFloat, {8, 64})
+        .Node("DequantizeLinear", {"w32", "scale"}, {"dequantised"})
         .Node("MatMul", {"x", weights}, {"y"}, {}, "product")
-        .Output("y", DType::kFloat, {kN, 6});
+        .Output("y", DType::kFloat, {kN, 64});
     const Engine engine({.threads = 1});
     const auto model = test::LoadModel(engine, builder.Serialize());
     return test::PackingOfConstantsInRuns(test::ReportOf(*model, test::InputsOf(*model, 2)));

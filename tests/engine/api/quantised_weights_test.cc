@@ -1,11 +1,12 @@
 // Weights of 8 bits behind DequantizeLinear, through the engine.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "engine/engine.h"
+#include "tests/engine/api/comparison.h"
 #include "tests/support/compare.h"
 #include "tests/support/model_builder.h"
+#include "tests/support/op_runner.h"
 #include "tests/support/random_bytes.h"
 
 namespace tandem {
@@ -16,11 +17,11 @@ using test::Exact;
 using test::ModelBuilder;
 using test::RandomBytes;
 using test::RandomFloats;
-using test::Reduction;
 
 constexpr int64_t kIn = 48;
 constexpr int64_t kOut = 80;
 
+// [kOut, kIn], each row with its scale and zero point.
 struct Weights {
   Tensor bytes = RandomBytes<int8_t>({kOut, kIn}, 1);
   Tensor scales = RandomFloats({kOut}, 2, 0.001f, 0.01f);
@@ -36,14 +37,24 @@ struct Weights {
   }
 };
 
-// y = x w^T with w dequantised along axis 0, which two nodes read.
-std::string Quantised(const Weights& weights) {
-  return ModelBuilder(17)
-      .Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn})
-      .Initializer("w8", weights.bytes)
+// 'w', dequantised along axis 0 or as floats, of the shape `dims`.
+ModelBuilder WithWeights(const Weights& weights, bool quantised, const Shape& dims) {
+  ModelBuilder builder(17);
+  if (!quantised) {
+    builder.Initializer("w", weights.Dequantised().Reshaped(dims));
+    return builder;
+  }
+  builder.Initializer("w8", weights.bytes.Reshaped(dims))
       .Initializer("scales", weights.scales)
       .Initializer("zeros", weights.zero_points)
-      .Node("DequantizeLinear", {"w8", "scales", "zeros"}, {"w"}, {{"axis", int64_t{0}}})
+      .Node("DequantizeLinear", {"w8", "scales", "zeros"}, {"w"}, {{"axis", int64_t{0}}});
+  return builder;
+}
+
+// y = x w^T by Gemm, and z the same by MatMul.
+std::string Products(const Weights& weights, bool quantised) {
+  return WithWeights(weights, quantised, {kOut, kIn})
+      .Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn})
       .Node("Gemm", {"x", "w"}, {"y"}, {{"transB", int64_t{1}}})
       .Node("Transpose", {"w"}, {"t"})
       .Node("MatMul", {"x", "t"}, {"z"})
@@ -52,31 +63,42 @@ std::string Quantised(const Weights& weights) {
       .Serialize();
 }
 
-std::string Plain(const Weights& weights) {
-  return ModelBuilder(17)
-      .Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn})
-      .Initializer("w", weights.Dequantised())
-      .Node("Gemm", {"x", "w"}, {"y"}, {{"transB", int64_t{1}}})
-      .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
+// A convolution with 4 x 4 filters.
+std::string Convolution(const Weights& weights, bool quantised) {
+  static_assert(kIn == 3 * 4 * 4);
+  return WithWeights(weights, quantised, {kOut, 3, 4, 4})
+      .Input("x", DType::kFloat, {graph::Dim::Symbol("N"), 3, 8, 8})
+      .Node("Conv", {"x", "w"}, {"y"}, {{"pads", std::vector<int64_t>{1, 2, 2, 1}}})
+      .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), kOut, 8, 8})
       .Serialize();
 }
 
-TEST(QuantisedWeights, StayBytesInMemoryAndKeepTheirAxisForEveryReader) {
+using MakeModel = std::string (*)(const Weights&, bool);
+
+// Bytes in memory, nothing packed in a run, and the bits of float weights at every level.
+void ExpectBytesAndBitsOfFloats(MakeModel make, const Tensor& x) {
   const Weights weights;
-  const Engine engine{EngineOptions()};
-  const auto quantised = engine.LoadBytes(Quantised(weights));
-  ASSERT_TRUE(quantised.ok()) << quantised.status();
-  EXPECT_EQ((*quantised)->info().constant_bytes, size_t{kIn * kOut + 5 * kOut});
-  EXPECT_EQ((*quantised)->info().pack_bytes, 0u);
-  const auto plain = engine.LoadBytes(Plain(weights));
-  ASSERT_TRUE(plain.ok()) << plain.status();
-  const std::vector<NamedTensor> inputs = {{"x", RandomFloats({3, kIn}, 4)}};
-  const auto actual = (*quantised)->Run(inputs);
-  const auto expected = (*plain)->Run(inputs);
-  ASSERT_TRUE(actual.ok() && expected.ok());
-  for (const NamedTensor& output : actual->outputs) {
-    EXPECT_TRUE(Close(output.tensor, expected->outputs[0].tensor, Reduction(kIn))) << output.name;
+  for (const Isa isa : test::IsaLevels()) {
+    const Engine engine{EngineOptions{.isa = isa, .precision = Precision::kF32Plain}};
+    const auto quantised = test::LoadModel(engine, make(weights, true));
+    const auto plain = test::LoadModel(engine, make(weights, false));
+    ASSERT_TRUE(quantised != nullptr && plain != nullptr);
+    const std::vector<NamedTensor> inputs = {{"x", x}};
+    test::ExpectClose(test::Answers(*quantised, inputs), test::Answers(*plain, inputs), Exact());
+    EXPECT_THAT(test::PackingOfConstantsInRuns(test::ReportOf(*quantised, inputs)),
+                testing::IsEmpty());
+    if (isa == Isa::kReference) continue;
+    EXPECT_EQ(quantised->info().constant_bytes, 0u) << "the packs alone are left";
+    EXPECT_LT(quantised->info().pack_bytes, plain->info().pack_bytes / 2) << IsaName(isa);
   }
+}
+
+TEST(QuantisedWeights, OfProductsStayBytes) {
+  ExpectBytesAndBitsOfFloats(&Products, RandomFloats({3, kIn}, 4));
+}
+
+TEST(QuantisedWeights, OfConvolutionsStayBytes) {
+  ExpectBytesAndBitsOfFloats(&Convolution, RandomFloats({2, 3, 8, 8}, 5));
 }
 
 // y = dequantised(quantised(x)): rounds x to steps of 1/4.

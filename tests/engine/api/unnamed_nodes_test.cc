@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tests/engine/api/comparison.h"
-#include "tests/support/random_tensor.h"
+#include "tests/support/random_bytes.h"
 
 namespace tandem {
 namespace {
@@ -158,10 +158,13 @@ class Network {
     Add("Einsum", {"found", "square"}, to, {{"equation", std::string("nchw,wk->nchk")}});
   }
 
-  // The largest of each column of a product whose left side an activation makes.
+  // The largest of each column of a product whose left side an activation makes, its right side
+  // dequantised.
   void AddProduct(const std::string& from, const std::string& to) {
+    builder_.Initializer("bytes", test::RandomBytes<int8_t>({7, 7}, 50));
     Add("Tanh", {from}, "bent");
-    Add("MatMul", {"bent", "square"}, "product");
+    Add("DequantizeLinear", {"bytes", "step"}, "weight");
+    Add("MatMul", {"bent", "weight"}, "product");
     Add("ReduceMax", {"product"}, "highest", {{"axes", Ints{-2}}});
     Add("Add", {from, "highest"}, to);
   }
@@ -259,7 +262,7 @@ TEST(UnnamedNodes, AreToldApartByReportAndProfile) {
   const auto run = model->Run(test::InputsOf(*model, 2), {.profile = true});
   ASSERT_TRUE(run.ok()) << run.status();
   names.clear();
-  for (const TaskTime& task : run->profile) names.insert(task.task);
+  for (const TaskTime& task : run->profile) names.emplace(task.task);
   EXPECT_EQ(names.size(), report.tasks.size());
 }
 

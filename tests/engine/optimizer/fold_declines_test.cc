@@ -116,22 +116,6 @@ TEST(FoldDeclines, ADefaultThatARequestMayReplaceIsNamed) {
              .numbers = "'v'"});
 }
 
-TEST(FoldDeclines, AQuantisedWeightIsNoFloatWeight) {
-  Builder builder;
-  Tensor bytes = *Tensor::Allocate(DType::kInt8, {60, 50});
-  for (int64_t i = 0; i < bytes.elements(); ++i) {
-    bytes.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37 % 251 - 125);
-  }
-  builder.Constant("bytes", bytes).Constant("scale", Tensor::Scalar(0.01F));
-  builder.Node("DequantizeLinear", {"bytes", "scale"}, {"w"}, {}, "source");
-  graph::Graph graph = builder.BuildProduct();
-  ExpectOne(Declines(graph, builder.constants()),
-            {.node = "node 'source' (DequantizeLinear)",
-             .role = "input 0",
-             .rule = "a quantised weight stays in its 8 bits and is dequantised in each run",
-             .numbers = ""});
-}
-
 TEST(FoldDeclines, AResultThatDiffersFromRunToRunIsNone) {
   ToyGraph toy;
   ToyBehaviour random = Double();
