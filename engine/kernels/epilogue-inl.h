@@ -89,25 +89,83 @@ HWY_INLINE bool ApplySimpleStage(const EpilogueStage& stage, const ForSums& for_
   }
 }
 
-// Out of line, as the code of all stages is long.
-template <class Vector>
-HWY_NOINLINE Vector ApplyAnyStage(const EpilogueStage& stage, Vector x, Vector operand) {
-  return ApplyStage(FloatTag(), stage, x, operand);
+// The stage kOp on `count` vectors from `x` on; a stage with an operand has as many `operands`.
+template <EpilogueOp kOp>
+void ApplyStageInMemory(EpilogueStage stage, const float* operands, int count, float* x) {
+  const FloatTag d;
+  stage.op = kOp;  // of the code for all stages, that of this one is left
+  constexpr int64_t kStep = HWY_LANES(float);
+  for (int i = 0; i < count; ++i, x += kStep) {
+    FloatVec operand = hn::Zero(d);
+    if constexpr (kOp <= kLastBinaryOp) operand = hn::Load(d, operands + i * kStep);
+    hn::Store(ApplyStage(d, stage, hn::Load(d, x), operand), d, x);
+  }
 }
 
-// Applies all stages to every sum of a block; operand(stage, kind, row, vector) loads the operand
-// of a sum.
-template <class ForSums, class Operand>
+// The same for the stages that ApplySimpleStage leaves.
+inline HWY_NOINLINE void ApplyStageInMemory(const EpilogueStage& stage, const float* operands,
+                                            int count, float* x) {
+  switch (stage.op) {
+    case EpilogueOp::kSub:
+      return ApplyStageInMemory<EpilogueOp::kSub>(stage, operands, count, x);
+    case EpilogueOp::kReverseSub:
+      return ApplyStageInMemory<EpilogueOp::kReverseSub>(stage, operands, count, x);
+    case EpilogueOp::kMul:
+      return ApplyStageInMemory<EpilogueOp::kMul>(stage, operands, count, x);
+    case EpilogueOp::kPRelu:
+      return ApplyStageInMemory<EpilogueOp::kPRelu>(stage, operands, count, x);
+    case EpilogueOp::kLeakyRelu:
+      return ApplyStageInMemory<EpilogueOp::kLeakyRelu>(stage, operands, count, x);
+    case EpilogueOp::kSigmoid:
+      return ApplyStageInMemory<EpilogueOp::kSigmoid>(stage, operands, count, x);
+    case EpilogueOp::kTanh:
+      return ApplyStageInMemory<EpilogueOp::kTanh>(stage, operands, count, x);
+    case EpilogueOp::kHardSigmoid:
+      return ApplyStageInMemory<EpilogueOp::kHardSigmoid>(stage, operands, count, x);
+    case EpilogueOp::kSilu:
+      return ApplyStageInMemory<EpilogueOp::kSilu>(stage, operands, count, x);
+    case EpilogueOp::kGeluErf:
+      return ApplyStageInMemory<EpilogueOp::kGeluErf>(stage, operands, count, x);
+    case EpilogueOp::kGeluTanh:
+      return ApplyStageInMemory<EpilogueOp::kGeluTanh>(stage, operands, count, x);
+    case EpilogueOp::kMish:
+      return ApplyStageInMemory<EpilogueOp::kMish>(stage, operands, count, x);
+    case EpilogueOp::kAdd:
+    case EpilogueOp::kRelu:
+    case EpilogueOp::kClip:
+    case EpilogueOp::kHardSwish:
+      return;  // simple
+  }
+}
+
+// Applies all stages to every sum of a block, of which there are kSums at the most;
+// operand(stage, kind, row, vector) loads the operand of a sum. Stages that take many registers
+// are applied in memory, one after the other.
+template <int kSums, class ForSums, class Operand>
 HWY_INLINE void ApplyStages(const Epilogue& epilogue, const ForSums& for_sums,
                             const Operand& operand) {
+  const FloatTag d;
+  constexpr int64_t kStep = HWY_LANES(float);
   for (size_t s = 0; s < epilogue.size(); ++s) {
     const EpilogueStage& stage = epilogue[s];
     const auto of_stage = [&](OperandKind kind, int r, int j)
                               TANDEM_INLINE_LAMBDA { return operand(s, kind, r, j); };
     if (ApplySimpleStage(stage, for_sums, of_stage)) continue;
+    HWY_ALIGN float block[kSums * kStep];
+    HWY_ALIGN float operands[kSums * kStep];
+    int count = 0;
     for_sums([&](int r, int j, FloatVec x) TANDEM_INLINE_LAMBDA {
-      return ApplyAnyStage(stage, x, of_stage(stage.kind, r, j));
+      hn::Store(x, d, block + count * kStep);
+      if (stage.kind != OperandKind::kNone) {
+        hn::Store(of_stage(stage.kind, r, j), d, operands + count * kStep);
+      }
+      ++count;
+      return x;
     });
+    ApplyStageInMemory(stage, operands, count, block);
+    count = 0;
+    for_sums([&](int, int, FloatVec)
+                 TANDEM_INLINE_LAMBDA { return hn::Load(d, block + count++ * kStep); });
   }
 }
 

@@ -41,15 +41,14 @@ HWY_INLINE V Scale(D d, V p, V n) {
 #endif
 }
 
-// e^x. Overflows to infinity above 88.72, passes through the subnormals and is 0 below -103.97.
+// e^x for x in [-105, 89].
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
-  const auto number = hn::Eq(x, x);
-  // e^x = 2^n e^r, |r| <= ln(2) / 2; ln(2) in two parts keeps r exact.
-  const V c =
-      hn::Min(hn::Max(hn::IfThenElseZero(number, x), hn::Set(d, -105.0f)), hn::Set(d, 89.0f));
-  const V n = hn::Round(hn::Mul(c, hn::Set(d, 1.44269504f)));
-  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), c);
+HWY_INLINE V ExpInRange(D d, V x) {
+  // e^x = 2^n e^r, |r| <= ln(2) / 2; ln(2) in two parts keeps r exact. Floats of this size have no
+  // fraction, so adding it rounds.
+  const V whole = hn::Set(d, 12582912.0f);
+  const V n = hn::Sub(hn::MulAdd(x, hn::Set(d, 1.44269504f), whole), whole);
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);
   V p = hn::Set(d, 0.00139517116f);
   p = hn::MulAdd(p, r, hn::Set(d, 0.00836959947f));
@@ -57,7 +56,16 @@ HWY_INLINE V Exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.166665122f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  return hn::IfThenElse(number, Scale(d, p, n), x);
+  return Scale(d, p, n);
+}
+
+// e^x. Overflows to infinity above 88.72, passes through the subnormals and is 0 below -103.97.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp(D d, V x) {
+  const auto number = hn::Eq(x, x);
+  const V c =
+      hn::Min(hn::Max(hn::IfThenElseZero(number, x), hn::Set(d, -105.0f)), hn::Set(d, 89.0f));
+  return hn::IfThenElse(number, ExpInRange(d, c), x);
 }
 
 // tanh(x); |tanh| <= 1, odd.
@@ -89,13 +97,19 @@ HWY_INLINE V Reciprocal(D d, V x) {
 #endif
 }
 
-// 1 / (1 + e^-x), within 3 units; between 0 and 1, accurate for negative x, too.
+// 1 / (1 + e^-x) for numbers x, within 3 units; between 0 and 1, accurate for negative x, too. NaN
+// gives anything.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Sigmoid(D d, V x) {
+HWY_INLINE V SigmoidOfNumber(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V e = Exp(d, hn::Neg(hn::Abs(x)));
+  const V negative = hn::Or(x, hn::SignBit(d));
+  const V e = ExpInRange(d, hn::Max(negative, hn::Set(d, -105.0f)));
   const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
   return hn::Mul(numerator, Reciprocal(d, hn::Add(one, e)));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Sigmoid(D d, V x) {
+  return hn::IfThenElse(hn::Eq(x, x), SigmoidOfNumber(d, x), x);
 }
 
 // The error function; |erf| <= 1, odd.
@@ -159,7 +173,7 @@ HWY_INLINE V HardSwish(D d, V x) {
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Silu(D d, V x) {
-  return hn::Mul(x, Sigmoid(d, x));
+  return hn::Mul(x, SigmoidOfNumber(d, x));
 }
 // The two forms of Gelu err relative to |x|, as 1 + erf and 1 + tanh cancel for negative x.
 template <class D, class V = hn::Vec<D>>

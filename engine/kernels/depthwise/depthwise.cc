@@ -125,7 +125,7 @@ HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access acce
     return LoadOperand(kind, row.data.operands[stage],
                        row.first_y + (out + i) * row.geometry.y_step(), channel, access);
   };
-  ApplyStages(*row.data.epilogue, for_sums, operand);
+  ApplyStages<kCount>(*row.data.epilogue, for_sums, operand);
 }
 
 // Adds one tap of `kCount` pixels, whose inputs are `step` apart from `x` on; returns the weights

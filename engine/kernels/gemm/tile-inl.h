@@ -47,39 +47,6 @@ inline int64_t FloatsOfStep(const Tile& tile) {
   return CeilDiv(tile.fetch.floats, HWY_MAX(int64_t{1}, steps));
 }
 
-template <class Access>
-HWY_INLINE V LoadTileOperand(const Tile& tile, OperandKind kind, size_t index, int64_t row,
-                             int64_t column, Access access) {
-  return LoadOperand(kind, tile.operands[index], tile.row + row * tile.row_step_of_operands,
-                     tile.column + column, access);
-}
-
-// Stages from `first` on, on sums that lie in C.
-template <class Access>
-HWY_NOINLINE void FinishVector(const Tile& tile, size_t first, int64_t row, int64_t column,
-                               Access access) {
-  float* c = tile.c + row * tile.c_row_stride + column;
-  V x = access.Load(c);
-  for (size_t i = first; i < tile.epilogue->size(); ++i) {
-    const EpilogueStage& stage = (*tile.epilogue)[i];
-    x = ApplyStage(D(), stage, x, LoadTileOperand(tile, stage.kind, i, row, column, access));
-  }
-  access.Store(x, c);
-}
-
-inline HWY_NOINLINE void FinishInMemory(const Tile& tile, size_t first, int64_t column,
-                                        int64_t columns) {
-  for (int64_t row = 0; row < tile.row_count; ++row) {
-    for (int64_t done = 0; done < columns; done += kLanes) {
-      if (columns - done >= kLanes) {
-        FinishVector(tile, first, row, column + done, Whole());
-      } else {
-        FinishVector(tile, first, row, column + done, First{columns - done});
-      }
-    }
-  }
-}
-
 template <int kRows, int kCount>
 struct Sums {
   V v[kRows][kCount];
@@ -95,34 +62,23 @@ HWY_INLINE void ForSums(Sums<kRows, kCount>& sums, Function function) {
   }
 }
 
-// Applies stages in registers as long as they are simple; returns the index of the first one left.
-// access(j) is that of vector j.
+// Stores sums behind their epilogue. access(j) is that of vector j.
 template <int kRows, int kCount, class Access>
-HWY_INLINE size_t FinishInRegisters(const Tile& tile, int64_t column, Access access,
-                                    Sums<kRows, kCount>& sums) {
-  const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA { ForSums(sums, function); };
-  for (size_t i = 0; i < tile.epilogue->size(); ++i) {
-    const EpilogueStage& stage = (*tile.epilogue)[i];
-    const auto operand = [&](OperandKind kind, int r, int j) TANDEM_INLINE_LAMBDA {
-      return LoadTileOperand(tile, kind, i, r, column + j * kLanes, access(j));
-    };
-    if (!ApplySimpleStage(stage, for_sums, operand)) return i;
-  }
-  return tile.epilogue->size();
-}
-
-// Stores sums behind their epilogue.
-template <int kRows, int kCount, class Access>
-HWY_INLINE void FinishSums(const Tile& tile, int64_t column, int64_t columns, Access access,
+HWY_INLINE void FinishSums(const Tile& tile, int64_t column, Access access,
                            Sums<kRows, kCount>& sums) {
-  const bool finish = tile.end == TileEnd::kFinal && tile.epilogue != nullptr;
-  const size_t left = finish ? FinishInRegisters(tile, column, access, sums) : 0;
+  if (tile.end == TileEnd::kFinal && tile.epilogue != nullptr) {
+    const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA { ForSums(sums, function); };
+    const auto operand = [&](size_t stage, OperandKind kind, int r, int j) TANDEM_INLINE_LAMBDA {
+      return LoadOperand(kind, tile.operands[stage], tile.row + r * tile.row_step_of_operands,
+                         tile.column + column + j * kLanes, access(j));
+    };
+    ApplyStages<kRows * kCount>(*tile.epilogue, for_sums, operand);
+  }
   float* c = tile.c + column;
   ForSums(sums, [&](int r, int j, V x) TANDEM_INLINE_LAMBDA {
     access(j).Store(x, c + r * tile.c_row_stride + j * kLanes);
     return x;
   });
-  if (finish && left < tile.epilogue->size()) FinishInMemory(tile, left, column, columns);
 }
 
 // kRows rows times kCount vectors of columns, which make whole panels, of which the first is the
@@ -174,9 +130,9 @@ void RunPanels(const Tile& tile, int64_t column) {
 
   if (columns == kCount * kLanes) {
     const auto whole = [](int) TANDEM_INLINE_LAMBDA { return Whole(); };
-    FinishSums(tile, column, columns, whole, sums);
+    FinishSums(tile, column, whole, sums);
   } else {
-    FinishSums(tile, column, columns, access, sums);
+    FinishSums(tile, column, access, sums);
   }
 }
 

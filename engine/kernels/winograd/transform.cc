@@ -205,7 +205,9 @@ HWY_INLINE bool TransformOutVector(const WinogradOutput& output, int64_t column,
                        output.operand_row + o * output.operand_row_step + p,
                        output.operand_column + column, access);
   };
-  if (output.epilogue != nullptr) ApplyStages(*output.epilogue, for_outputs, operand);
+  if (output.epilogue != nullptr) {
+    ApplyStages<kOutputs * kOutputs>(*output.epilogue, for_outputs, operand);
+  }
   for_outputs([&](int o, int p, V x) TANDEM_INLINE_LAMBDA {
     access.Store(x, output.y + o * output.row_stride + p * output.pixel_stride + column);
     return x;
