@@ -129,13 +129,16 @@ Status GraphImporter::AddInitializer(const std::string& name, Tensor tensor, Sco
 
 Status GraphImporter::AddInitializers(const ::onnx::GraphProto& proto, Scope& scope) {
   for (int i = 0; i < proto.initializer_size(); ++i) {
-    const ::onnx::TensorProto& initializer = proto.initializer(i);
-    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(initializer, &external_));
-    RETURN_IF_ERROR(AddInitializer(initializer.name(), std::move(tensor), scope));
+    const std::string name = proto.initializer(i).name();
     if (IsMain(scope)) {
-      std::string name = initializer.name();
-      *model_.mutable_graph()->mutable_initializer(i) = ::onnx::TensorProto();
-      model_.mutable_graph()->mutable_initializer(i)->set_name(std::move(name));
+      ::onnx::TensorProto& own = *model_.mutable_graph()->mutable_initializer(i);
+      ASSIGN_OR_RETURN(Tensor tensor, TakeTensor(own, &external_));
+      own = ::onnx::TensorProto();
+      own.set_name(name);
+      RETURN_IF_ERROR(AddInitializer(name, std::move(tensor), scope));
+    } else {
+      ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto.initializer(i), &external_));
+      RETURN_IF_ERROR(AddInitializer(name, std::move(tensor), scope));
     }
   }
   for (const ::onnx::SparseTensorProto& initializer : proto.sparse_initializer()) {

@@ -191,7 +191,21 @@ StatusOr<Tensor> DecodeExternal(const TensorProto& proto, DType dtype, const Sha
   return external->Read(where, dtype, shape);
 }
 
-StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, ExternalData* external) {
+// Elements as raw_data has them, in its memory.
+Tensor TakeRaw(std::string& raw, DType dtype, const Shape& shape) {
+  auto owner = std::make_shared<const std::string>(std::move(raw));
+  const char* data = owner->data();
+  return Tensor::Share(std::move(owner), dtype, shape, data);
+}
+
+// Small tensors share no memory worth saving; long spare room would stay with them.
+bool IsWorthTaking(const std::string& raw) {
+  constexpr size_t kLeastBytes = size_t{64} << 10;
+  return raw.size() >= kLeastBytes && raw.capacity() - raw.size() <= raw.size() / 8;
+}
+
+// `raw` is null where the message is to stay as it is, else its raw_data.
+StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, std::string* raw, ExternalData* external) {
   if (!IsKnownDType(proto.data_type())) {
     return InvalidArgument("data type {} is not known", proto.data_type());
   }
@@ -221,18 +235,31 @@ StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, ExternalData* external)
                            field == Field::kRaw ? "bytes" : "entries", DTypeName(dtype),
                            ToString(shape), expected);
   }
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
-  RETURN_IF_ERROR(CopyElements(proto, field, tensor));
+  Tensor tensor;
+  if (field == Field::kRaw && raw != nullptr && IsWorthTaking(*raw)) {
+    tensor = TakeRaw(*raw, dtype, shape);
+  } else {
+    ASSIGN_OR_RETURN(tensor, Tensor::Allocate(dtype, shape));
+    RETURN_IF_ERROR(CopyElements(proto, field, tensor));
+  }
   Canonicalize(tensor);
+  return tensor;
+}
+
+StatusOr<Tensor> Named(const TensorProto& proto, StatusOr<Tensor> tensor) {
+  if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("tensor '{}'", proto.name()));
   return tensor;
 }
 
 }  // namespace
 
 StatusOr<Tensor> DecodeTensor(const TensorProto& proto, ExternalData* external) {
-  StatusOr<Tensor> tensor = DecodeUnnamed(proto, external);
-  if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("tensor '{}'", proto.name()));
-  return tensor;
+  return Named(proto, DecodeUnnamed(proto, nullptr, external));
+}
+
+StatusOr<Tensor> TakeTensor(TensorProto& proto, ExternalData* external) {
+  std::string* raw = proto.has_raw_data() ? proto.mutable_raw_data() : nullptr;
+  return Named(proto, DecodeUnnamed(proto, raw, external));
 }
 
 void Canonicalize(const Tensor& tensor) {

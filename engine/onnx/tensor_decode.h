@@ -17,6 +17,10 @@ class ExternalData;
 // refused then.
 StatusOr<Tensor> DecodeTensor(const ::onnx::TensorProto& proto, ExternalData* external);
 
+// The same of a message that nobody needs afterwards: its raw_data, where there is much of it,
+// becomes the tensor's memory.
+StatusOr<Tensor> TakeTensor(::onnx::TensorProto& proto, ExternalData* external);
+
 // The dense form, which may take at most `max_bytes`. Indices are checked: inside the extents,
 // ascending, none twice. External data is refused.
 StatusOr<Tensor> DecodeSparseTensor(const ::onnx::SparseTensorProto& proto, size_t max_bytes);

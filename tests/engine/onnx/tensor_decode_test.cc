@@ -185,5 +185,24 @@ TEST(TensorProtoBytes, SerializingAndParsingGivesTheSameTensor) {
   EXPECT_FALSE(ParseTensor("not a tensor").ok());
 }
 
+TEST(TakeTensor, MuchRawDataBecomesTheTensorsMemory) {
+  TensorProto proto = Proto(DType::kFloat, {100, 1000});
+  proto.mutable_raw_data()->assign(400000, 'x');
+  const void* memory = proto.raw_data().data();
+  const std::vector<int> copied = BytesOf(DecodeTensor(proto, nullptr));
+  ASSERT_EQ(copied.size(), 400000u);
+  const StatusOr<Tensor> taken = TakeTensor(proto, nullptr);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->view().raw(), memory);
+  EXPECT_EQ(BytesOf(taken), copied);
+}
+
+TEST(TakeTensor, ATensorThatIsRefusedIsNamed) {
+  TensorProto proto = Proto(DType::kFloat, {100001});
+  proto.mutable_raw_data()->assign(400000, 'x');
+  EXPECT_EQ(Message(TakeTensor(proto, nullptr).status()),
+            "tensor 'w': raw_data has 400000 bytes where float[100001] takes 400004");
+}
+
 }  // namespace
 }  // namespace tandem::onnx_import
