@@ -8,6 +8,7 @@ namespace tandem::kernels {
 namespace {
 
 constexpr size_t kMaxElementBytes = 8;
+constexpr int64_t kTogether = 1024;  // elements of short rows that run together
 
 void Gather(const std::byte* source, int64_t stride, size_t element_bytes, int64_t n,
             std::byte* target) {
@@ -56,6 +57,22 @@ BroadcastLoop::BroadcastLoop(std::span<const int64_t> extents,
     CHECK(operand.strides.back() <= 1 || operand.element_bytes <= kMaxElementBytes,
           "elements of {} bytes are only read in order", operand.element_bytes);
   }
+  repeats_rows_ = MayRepeatRows();
+}
+
+// True when several short rows can be one: along the two innermost axes every operand lies side by
+// side, or is the same row or element again and again.
+bool BroadcastLoop::MayRepeatRows() const {
+  const size_t inner = extents_.size() - 1;
+  if (inner == 0 || gathers_ || operands_.size() > kMaxRowOperands) return false;
+  if (2 * extents_[inner] > kTogether) return false;
+  for (const Operand& operand : operands_) {
+    const bool side_by_side = operand.strides[inner - 1] == extents_[inner];
+    const bool again = operand.strides[inner - 1] == 0;
+    const bool fits = operand.strides[inner] == 1 ? side_by_side || again : again;
+    if (!fits || operand.element_bytes > kMaxElementBytes) return false;
+  }
+  return true;
 }
 
 void BroadcastLoop::Run(absl::FunctionRef<void(const RowArgs&)> row, void* output,
@@ -68,27 +85,75 @@ void BroadcastLoop::Run(absl::FunctionRef<void(const RowArgs&)> row, void* outpu
 void BroadcastLoop::RunRange(const Target& target, int64_t begin, int64_t end) const {
   const int64_t inner = extents_.back();
   while (begin < end) {
+    if (repeats_rows_ && begin % inner == 0) {
+      const int64_t together = extents_[extents_.size() - 2];
+      const int64_t rows = std::min((end - begin) / inner, together - begin / inner % together);
+      if (rows > 1) {
+        RunRepeated(target, begin, rows);
+        begin += rows * inner;
+        continue;
+      }
+    }
     const int64_t n = std::min(end - begin, inner - begin % inner);
     RunRow(target, begin, n);
     begin += n;
   }
 }
 
+// Where the operands lie for an output element.
+void BroadcastLoop::FindStarts(int64_t element, const void** starts) const {
+  absl::InlinedVector<int64_t, 8> offsets(operands_.size(), 0);
+  for (size_t axis = extents_.size(); axis-- > 0;) {
+    const int64_t at = element % extents_[axis];
+    element /= extents_[axis];
+    for (size_t i = 0; i < operands_.size(); ++i) offsets[i] += at * operands_[i].strides[axis];
+  }
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    starts[i] = operands_[i].data + offsets[i] * static_cast<int64_t>(operands_[i].element_bytes);
+  }
+}
+
+// Whole rows from `begin` on, side by side in the output. Operands that are the same for each are
+// written out as often as rows run together.
+void BroadcastLoop::RunRepeated(const Target& target, int64_t begin, int64_t rows) const {
+  alignas(64) std::byte buffers[kMaxRowOperands][kTogether * kMaxElementBytes];
+  const void* starts[kMaxRowOperands];
+  int64_t steps[kMaxRowOperands];
+  bool advances[kMaxRowOperands];
+  FindStarts(begin, starts);
+  const auto inner = static_cast<size_t>(extents_.back());
+  const auto most = static_cast<size_t>(std::min(rows, kTogether / extents_.back()));
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = operands_[i];
+    steps[i] = operand.strides.back();
+    advances[i] = operand.strides[operand.strides.size() - 2] != 0;
+    if (advances[i] || steps[i] == 0) continue;
+    const size_t row_bytes = inner * operand.element_bytes;
+    for (size_t row = 0; row < most; ++row) {
+      std::memcpy(buffers[i] + row * row_bytes, starts[i], row_bytes);
+    }
+    starts[i] = buffers[i];
+  }
+  std::byte* output = target.output + static_cast<size_t>(begin) * target.output_bytes;
+  for (auto left = static_cast<size_t>(rows); left > 0;) {
+    const size_t elements = std::min(most, left) * inner;
+    target.row({starts, steps, static_cast<int>(operands_.size()), output,
+                static_cast<int64_t>(elements)});
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (!advances[i]) continue;
+      starts[i] = static_cast<const std::byte*>(starts[i]) + elements * operands_[i].element_bytes;
+    }
+    output += elements * target.output_bytes;
+    left -= elements / inner;
+  }
+}
+
 // Output elements [begin, begin + n), which lie in one row of the innermost axis.
 void BroadcastLoop::RunRow(const Target& target, int64_t begin, int64_t n) const {
   absl::InlinedVector<const void*, 8> starts(operands_.size());
-  absl::InlinedVector<int64_t, 8> steps(operands_.size());
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    const Operand& operand = operands_[i];
-    int64_t rest = begin;
-    int64_t offset = 0;
-    for (size_t axis = extents_.size(); axis-- > 0;) {
-      offset += rest % extents_[axis] * operand.strides[axis];
-      rest /= extents_[axis];
-    }
-    starts[i] = operand.data + offset * static_cast<int64_t>(operand.element_bytes);
-    steps[i] = operand.strides.back();
-  }
+  absl::InlinedVector<int64_t, 8> steps;
+  FindStarts(begin, starts.data());
+  for (const Operand& operand : operands_) steps.push_back(operand.strides.back());
   if (gathers_) {
     RunGathered(target, starts.data(), begin, n);
     return;

@@ -54,7 +54,10 @@ class BroadcastLoop {
     size_t output_bytes;
   };
 
+  bool MayRepeatRows() const;
+  void FindStarts(int64_t element, const void** starts) const;
   void RunRange(const Target& target, int64_t begin, int64_t end) const;
+  void RunRepeated(const Target& target, int64_t begin, int64_t rows) const;
   void RunRow(const Target& target, int64_t begin, int64_t n) const;
   void RunGathered(const Target& target, const void* const* starts, int64_t begin, int64_t n) const;
 
@@ -62,6 +65,7 @@ class BroadcastLoop {
   absl::InlinedVector<Operand, 3> operands_;
   int64_t elements_ = 1;
   bool gathers_ = false;
+  bool repeats_rows_ = false;  // short rows run several at a time
 };
 
 }  // namespace tandem::kernels
