@@ -18,23 +18,30 @@ std::vector<graph::ConstantRef> ConstantsOf(const graph::Graph& graph, const gra
   return constants;
 }
 
+bool AllReadersPack(const graph::Graph& graph, const graph::Value& value, DType dtype, int views);
+
 // Looks through as many views.
-bool AllReadersPack(const graph::Graph& graph, const graph::Node& node, DType dtype, int views) {
-  const graph::Value& value = graph.value(node.outputs[0]);
-  return value.output_uses == 0 && std::ranges::all_of(value.uses, [&](const graph::Use& use) {
-           const graph::Node& reader = graph.node(use.node);
-           switch (ops::OpOf(reader).UseOfConstant(use.port, dtype)) {
-             case ops::ConstantUse::kPacked:
-               return true;
-             case ops::ConstantUse::kViewed:
-               return views > 0 &&
-                      AllReadersPack(graph, reader, graph.value(reader.outputs[0]).type.dtype,
-                                     views - 1);
-             default:
-               return false;
-           }
-         });
+bool Packs(const graph::Graph& graph, const graph::Use& use, DType dtype, int views) {
+  if (use.node == graph::kGraphOutput) return false;
+  const graph::Node& reader = graph.node(use.node);
+  switch (ops::OpOf(reader).UseOfConstant(use.port, dtype)) {
+    case ops::ConstantUse::kPacked:
+      return true;
+    case ops::ConstantUse::kViewed: {
+      const graph::Value& view = graph.value(reader.outputs[0]);
+      return views > 0 && AllReadersPack(graph, view, view.type.dtype, views - 1);
+    }
+    default:
+      return false;
+  }
 }
+
+bool AllReadersPack(const graph::Graph& graph, const graph::Value& value, DType dtype, int views) {
+  return std::ranges::all_of(
+      value.uses, [&](const graph::Use& use) { return Packs(graph, use, dtype, views); });
+}
+
+constexpr int kViewsOfViews = 3;
 
 }  // namespace
 
@@ -43,9 +50,12 @@ bool IsSmall(const StridedTensor& view) {
   return view.shape.elements() <= static_cast<int64_t>(kSmall / DTypeBytes(view.dtype, 1));
 }
 
+bool Packs(const graph::Graph& graph, const graph::Use& use, DType dtype) {
+  return Packs(graph, use, dtype, kViewsOfViews);
+}
+
 bool AllReadersPack(const graph::Graph& graph, const graph::Node& node, DType dtype) {
-  constexpr int kViewsOfViews = 3;
-  return AllReadersPack(graph, node, dtype, kViewsOfViews);
+  return AllReadersPack(graph, graph.value(node.outputs[0]), dtype, kViewsOfViews);
 }
 
 std::optional<StridedTensor> ConstantViewOf(const graph::Graph& graph, const graph::Node& node,

@@ -16,7 +16,11 @@ std::optional<StridedTensor> ConstantViewOf(const graph::Graph& graph, const gra
 // True when writing the view out costs next to nothing.
 bool IsSmall(const StridedTensor& view);
 
-// True when nobody needs the bytes of output 0, of this dtype, in their order: all readers pack it.
+// True when the reader of a constant of this dtype does not need its bytes in their order: it packs
+// it, or is itself such a view for readers that do.
+bool Packs(const graph::Graph& graph, const graph::Use& use, DType dtype);
+
+// True of all readers of output 0, which is no graph output.
 bool AllReadersPack(const graph::Graph& graph, const graph::Node& node, DType dtype);
 
 // Puts `view` in the place of the node, within the budget.

@@ -56,6 +56,11 @@ std::optional<std::string> MatchConv(const graph::Graph& graph, graph::NodeId an
       match.weight->shape().rank() < 2) {
     return "the weight of the Conv is no float constant";
   }
+  const StridedTensor& strided = match.weight->strided();
+  if (strided.quantised != nullptr && strided.quantised->scales.size() > 1 &&
+      strided.quantised_axis != 0) {
+    return "the scales of the quantised weight are not those of output channels";
+  }
   const int64_t channels = match.weight->shape()[0];
   if (conv.inputs.size() > 2 && conv.inputs[2] != graph::kNoValue) {
     match.conv_bias = graph.constant_input(conv, 2);
@@ -83,30 +88,59 @@ std::optional<std::string> MatchNorm(const graph::Graph& graph, const graph::Nod
 }
 
 struct Folded {
-  Tensor weight;
+  StridedTensor weight;
   Tensor bias;
 };
 
+// The weight with each output channel times its factor.
+StatusOr<StridedTensor> Scaled(const graph::Constant& constant, std::span<const double> factors) {
+  ASSIGN_OR_RETURN(const Tensor weight, constant.SpellOut());
+  ASSIGN_OR_RETURN(const Tensor scaled, Tensor::Allocate(DType::kFloat, weight.shape()));
+  const int64_t per_channel = weight.shape().Product(1, weight.shape().rank());
+  const float* from = weight.data<float>();
+  float* to = scaled.mutable_data<float>();
+  for (const double factor : factors) {
+    for (int64_t i = 0; i < per_channel; ++i) {
+      *to++ = static_cast<float>(static_cast<double>(*from++) * factor);
+    }
+  }
+  return StridedTensor::Of(scaled);
+}
+
+// The same of a quantised weight: its scales take the factors.
+StridedTensor ScaledBytes(const graph::Constant& constant, std::span<const double> factors) {
+  StridedTensor weight = constant.strided();
+  Quantised quantised;
+  for (size_t m = 0; m < factors.size(); ++m) {
+    const size_t at = weight.quantised->scales.size() == 1 ? 0 : m;
+    quantised.zero_points.push_back(weight.quantised->zero_points[at]);
+    quantised.scales.push_back(
+        static_cast<float>(static_cast<double>(weight.quantised->scales[at]) * factors[m]));
+  }
+  weight.quantised = std::make_shared<const Quantised>(std::move(quantised));
+  weight.quantised_axis = 0;
+  return weight;
+}
+
 StatusOr<Folded> Fold(const Match& match) {
-  ASSIGN_OR_RETURN(const Tensor spelled, match.weight->SpellOut());
-  const TensorView& weight = spelled.view();
-  const int64_t channels = weight.shape()[0];
+  const int64_t channels = match.weight->shape()[0];
   Folded folded;
-  ASSIGN_OR_RETURN(folded.weight, Tensor::Allocate(DType::kFloat, weight.shape()));
   ASSIGN_OR_RETURN(folded.bias, Tensor::Allocate(DType::kFloat, Shape{channels}));
   const auto at = [&](int i, int64_t m) {
     return static_cast<double>(match.norm[static_cast<size_t>(i)]->view().data<float>()[m]);
   };
-  const int64_t per_channel = weight.shape().Product(1, weight.shape().rank());
-  const float* from = weight.data<float>();
-  float* to = folded.weight.mutable_data<float>();
+  std::vector<double> factors;
   for (int64_t m = 0; m < channels; ++m) {
-    const double scale = at(0, m) / std::sqrt(at(3, m) + match.epsilon);
-    for (int64_t i = m * per_channel; i < (m + 1) * per_channel; ++i) {
-      to[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
-    }
+    const double factor = at(0, m) / std::sqrt(at(3, m) + match.epsilon);
     const double bias = match.conv_bias != nullptr ? match.conv_bias->view().data<float>()[m] : 0.0;
-    folded.bias.mutable_data<float>()[m] = static_cast<float>((bias - at(2, m)) * scale + at(1, m));
+    folded.bias.mutable_data<float>()[m] =
+        static_cast<float>((bias - at(2, m)) * factor + at(1, m));
+    factors.push_back(factor);
+  }
+  if (match.weight->strided().quantised != nullptr) {
+    folded.weight = ScaledBytes(*match.weight, factors);
+  } else {
+    ASSIGN_OR_RETURN(folded.weight, Scaled(*match.weight, factors));
   }
   return folded;
 }
@@ -124,8 +158,11 @@ FoldCost CostOf(const graph::Graph& graph, graph::NodeId anchor, const Match& ma
   const graph::Node& conv = graph.node(match.conv);
   FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   const graph::Constant& weight = *match.weight;
-  cost.made_bytes = weight.byte_size() + DTypeBytes(DType::kFloat, weight.shape()[0]);
-  cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
+  cost.made_bytes = DTypeBytes(DType::kFloat, weight.shape()[0]);
+  if (weight.strided().quantised == nullptr) {
+    cost.made_bytes += weight.byte_size();
+    cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
+  }
   for (const size_t port : {1, 2}) cost.freed_bytes += FreedBytes(graph, conv, port);
   for (const size_t port : {1, 2, 3, 4}) cost.freed_bytes += FreedBytes(graph, norm, port);
   cost.elements = weight.elements();
@@ -138,7 +175,7 @@ graph::Patch MakePatch(const graph::Graph& graph, graph::NodeId anchor, const Ma
   graph::Node fused = graph.node(match.conv);
   graph::Patch patch(graph);
   const graph::ValueId weight = patch.NewConstant(
-      graph.value(fused.inputs[1]).name, context.constants().Intern(std::move(folded.weight)));
+      graph.value(fused.inputs[1]).name, context.constants().InternView(std::move(folded.weight)));
   const graph::ValueId bias = patch.NewConstant(graph.value(norm.inputs[2]).name,
                                                 context.constants().Intern(std::move(folded.bias)));
   fused.inputs.resize(3, graph::kNoValue);

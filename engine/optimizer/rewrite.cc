@@ -1,5 +1,7 @@
 #include "engine/optimizer/rewrite.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "engine/ops/registry.h"
@@ -74,12 +76,13 @@ std::string OriginOf(const graph::Graph& graph, graph::NodeId id) {
 }
 
 std::string OriginOf(const graph::Graph& graph, const std::vector<graph::NodeId>& nodes) {
-  std::string origin;
+  // Several nodes may have been made of the same ones.
+  std::vector<std::string> parts;
   for (const graph::NodeId id : nodes) {
-    if (!origin.empty()) origin += " + ";
-    origin += OriginOf(graph, id);
+    std::string part = OriginOf(graph, id);
+    if (std::ranges::find(parts, part) == parts.end()) parts.push_back(std::move(part));
   }
-  return origin;
+  return fmt::format("{}", fmt::join(parts, " + "));
 }
 
 float FloatAttribute(const graph::Node& node, std::string_view name, float fallback) {

@@ -4,14 +4,40 @@
 //   MatMul(x, DQ(w, scale, zero))            -> MatMul(x, view of w)
 //   MatMul(x, Transpose(DQ(w, scale, zero))) -> the same through the Transpose
 //
-// Guards: the integers have 8 bits; scale and result are float32, not in blocks; all readers pack,
-// or the weight is small. A late pass: until nothing else changes, products of integers
-// (fuse_qdq.cc) may want the node. A model that is written out again keeps it.
+// Where others read it, too, the node stays for them. Guards: the integers have 8 bits; scale and
+// result are float32, not in blocks; a reader packs, or the weight is small. A late pass: until
+// nothing else changes, products of integers (fuse_qdq.cc) may want the node. A model that is
+// written out again keeps it.
 #include <algorithm>
+#include <map>
 
 #include "engine/optimizer/constant_view.h"
 
 namespace tandem::optimizer {
+namespace {
+
+// The readers that pack read the view; nothing where there is none.
+std::optional<graph::Patch> ForThoseThatPack(const graph::Graph& graph, const graph::Node& node,
+                                             const StridedTensor& view, PassContext& context) {
+  const graph::Value& value = graph.value(node.outputs[0]);
+  std::map<graph::NodeId, graph::Node> readers;
+  for (const graph::Use& use : value.uses) {
+    if (!Packs(graph, use, view.dtype)) continue;
+    readers.try_emplace(use.node, graph.node(use.node));
+  }
+  if (readers.empty()) return std::nullopt;
+  graph::Patch patch(graph);
+  const graph::ValueId weight = patch.NewConstant(value.name, context.constants().InternView(view));
+  for (const graph::Use& use : value.uses) {
+    if (!Packs(graph, use, view.dtype)) continue;
+    readers.at(use.node).inputs[static_cast<size_t>(use.port)] = weight;
+  }
+  for (auto& [id, reader] : readers) patch.AddNode(std::move(reader));
+  for (const auto& [id, reader] : readers) patch.RemoveNode(id);
+  return patch;
+}
+
+}  // namespace
 
 std::optional<graph::Patch> ViewQuantised(const graph::Graph& graph, graph::NodeId anchor,
                                           PassContext& context) {
@@ -30,14 +56,15 @@ std::optional<graph::Patch> ViewQuantised(const graph::Graph& graph, graph::Node
         "dequantised in each run");
     return std::nullopt;
   }
-  if (!IsSmall(*view) && !AllReadersPack(graph, node, view->dtype)) {
-    context.Refuse(
-        graph, anchor, "output 0",
-        "not all that read it pack weights: it stays in 8 bits and is dequantised in each "
-        "run");
-    return std::nullopt;
+  if (IsSmall(*view) || AllReadersPack(graph, node, view->dtype)) {
+    return MakeView(graph, anchor, *view, context);
   }
-  return MakeView(graph, anchor, *view, context);
+  std::optional<graph::Patch> patch = ForThoseThatPack(graph, node, *view, context);
+  if (!patch) {
+    context.Refuse(graph, anchor, "output 0",
+                   "no reader packs weights: it stays in 8 bits and is dequantised in each run");
+  }
+  return patch;
 }
 
 }  // namespace tandem::optimizer

@@ -9,8 +9,10 @@
 namespace tandem::plan {
 namespace {
 
-// Values of more elements are computed in every run even when shapes alone decide them.
+// Values of more elements are computed in every run even when shapes alone decide them; and when
+// constants alone do, which folding has left as they are too large to keep, once for every shape.
 constexpr int64_t kMaxKnownElements = 65536;
+constexpr int64_t kMaxKnownOfConstants = 1024;
 
 class ShapePlanner {
  public:
@@ -121,7 +123,9 @@ class ShapePlanner {
       return absl::OkStatus();
     }
     std::vector<Tensor> inputs;
+    int64_t most = kMaxKnownOfConstants;
     for (const ValueIndex input : task.inputs) {
+      if (input != kOmitted && ValueAt(input).constant == nullptr) most = kMaxKnownElements;
       if (input != kOmitted && !FactsAt(input).value) return absl::OkStatus();
       inputs.push_back(input == kOmitted ? Tensor() : *FactsAt(input).value);
     }
@@ -129,7 +133,7 @@ class ShapePlanner {
       if (output == kOmitted) continue;
       if (ValueAt(output).layout != Layout::kNative) return absl::OkStatus();
       const std::optional<Shape> shape = FactsAt(output).shape();
-      if (!shape || shape->elements() > kMaxKnownElements) return absl::OkStatus();
+      if (!shape || shape->elements() > most) return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
                      ops::Evaluate(task.node, inputs, isa_, parallel_));

@@ -4,7 +4,8 @@ precompiled headers, which only a finished build has.
 usage: tidy_test.py SOURCE_ROOT BUILD_DIRECTORY CLANG_TIDY
 
 Two run at a time. A source that was clean is not looked at again before its text, that of a header it
-includes or the checks change: BUILD_DIRECTORY/tidy holds an empty file for each, named by a hash of these.
+includes, its compiler's flags or the checks change: BUILD_DIRECTORY/tidy holds an empty file for each, named
+by a hash of these.
 """
 import concurrent.futures
 import hashlib
@@ -22,18 +23,19 @@ OF_PRECOMPILED = re.compile(r"-Winvalid-pch|(-Xclang )?-include(-pch)? (-Xclang 
 
 
 def preprocessed(entry, root):
-    """What the compiler reads, with the comments: they say what is not to be linted."""
+    """What the compiler reads, macros and comments included: these say what is not to be linted."""
     command = shlex.split(entry["command"])
     output = command.index("-o")
     del command[output:output + 2]
     command[command.index("-c")] = "-E"
-    return subprocess.run([*command, "-C", "-P", "-w", f"-fmacro-prefix-map={root}=."], cwd=entry["directory"],
+    return subprocess.run([*command, "-C", "-P", "-dD", "-w", f"-fmacro-prefix-map={root}=."], cwd=entry["directory"],
                           capture_output=True, check=True).stdout
 
 
 def lint(entry, root, linter, settings, clean):
     """What clang-tidy says against the source of `entry`; empty when nothing."""
-    digest = hashlib.sha256(settings + preprocessed(entry, root)).hexdigest()
+    text = settings + entry["command"].encode() + preprocessed(entry, root)
+    digest = hashlib.sha256(text).hexdigest()
     if (clean / digest).exists():
         return ""
     done = subprocess.run([*linter, entry["file"]], cwd=root, text=True, stdout=subprocess.PIPE,

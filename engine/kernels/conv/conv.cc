@@ -4,6 +4,7 @@
 
 #include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
+#include "engine/kernels/gemm/expanded.h"
 
 namespace tandem::kernels {
 namespace {
@@ -246,6 +247,9 @@ struct Unit {
     tile.column = group * geometry.out_per_group() + column;
   }
 
+  // About so many.
+  int64_t Tiles(const Run& run) const { return CeilDiv(last_row - first_row, run.kernel.max_rows); }
+
   // The tile at `row`, for some of the taps.
   Tile At(const Run& run, int64_t row, TapSpan span) const {
     Tile result = tile;
@@ -265,8 +269,9 @@ struct Unit {
     const int64_t end = result.k + (span.last - span.first) * span.channels;
     result.fetch = FetchOf(ends ? next : tile.b + run.kernel.PanelFloats(end),
                            run.kernel.BodyFloats(end - result.k), tile.panel_floats,
-                           (row - first_row) / run.kernel.max_rows,
-                           CeilDiv(last_row - first_row, run.kernel.max_rows));
+                           (row - first_row) / run.kernel.max_rows, Tiles(run));
+    result.taps = span.last - span.first;
+    result.depth = span.channels;
     result.start = starts ? TileStart::kZero : TileStart::kResume;
     result.end = ends ? TileEnd::kFinal : TileEnd::kPartial;
     return result;
@@ -297,14 +302,13 @@ void RunIndirect(const Run& run, const Unit& unit, TapSpan span) {
     if (run.cuts_before) PointAtTaps(run, pixel, parts, span, cut + row);
     pixel.Next(run.geometry.axes);
   }
+  const ExpandedPanels panels(run.kernel, unit.At(run, unit.first_row, span), unit.Tiles(run));
   for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     tile.rows = pointers + (row - unit.first_row);
     if (run.cuts_before) tile.cut = cut + (row - unit.first_row);
     tile.row_step = run.units.rows;
-    tile.taps = span.last - span.first;
-    tile.depth = span.channels;
-    run.kernel.run(tile);
+    panels.Run(tile);
     row += tile.row_count;
   }
 }
@@ -318,6 +322,7 @@ void RunGathered(const Run& run, const Unit& unit, TapSpan span) {
   Pixel pixel(run.geometry, unit.first_row);
   TapRows tap_rows;
   if (run.runs == Runs::kTapRows) tap_rows.Find(run, pixel, span);
+  const ExpandedPanels panels(run.kernel, unit.At(run, unit.first_row, span), unit.Tiles(run));
   for (int64_t row = unit.first_row; row < unit.last_row;) {
     Tile tile = unit.At(run, row, span);
     for (int r = 0; r < tile.row_count; ++r) {
@@ -335,7 +340,7 @@ void RunGathered(const Run& run, const Unit& unit, TapSpan span) {
     tile.row_step = run.kernel.max_rows;
     tile.taps = run.runs == Runs::kTapRows ? taps / inner : 1;
     tile.depth = floats / tile.taps;
-    run.kernel.run(tile);
+    panels.Run(tile);
     row += tile.row_count;
   }
 }

@@ -51,12 +51,23 @@ class BytePanels {
   const int8_t* at_;
 };
 
+void Expand(const Tile& tile, float* floats) {
+  for (int64_t column = 0; column < tile.columns; column += kPanelColumns) {
+    BytePanels panel(tile, column);
+    for (int64_t row = 0; row < tile.taps * tile.depth; ++row, panel.Next()) {
+      TANDEM_UNROLL
+      for (int j = 0; j < kVectors; ++j, floats += kLanes) hn::Store(panel.Load(j), D(), floats);
+    }
+  }
+}
+
 TileKernel MakeByteTileKernel() {
   TileKernel kernel = MakeTileKernelOn<BytePanels>();
   kernel.name = "int8";
   kernel.has_scales = true;
   kernel.head_floats = BytePanels::kHeadFloats;
   kernel.step = BytePanels::kStep;
+  kernel.expand = &Expand;
   return kernel;
 }
 
@@ -69,7 +80,11 @@ namespace tandem::kernels {
 
 HWY_EXPORT(MakeByteTileKernel);
 
-TileKernel ByteTileKernel(Isa isa) { return TANDEM_DISPATCH(isa, MakeByteTileKernel)(); }
+TileKernel ByteTileKernel(Isa isa) {
+  TileKernel kernel = TANDEM_DISPATCH(isa, MakeByteTileKernel)();
+  kernel.run_expanded = PlainTileKernel(isa).run;
+  return kernel;
+}
 
 }  // namespace tandem::kernels
 #endif  // HWY_ONCE

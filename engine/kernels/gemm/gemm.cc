@@ -6,6 +6,7 @@
 
 #include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
+#include "engine/kernels/gemm/expanded.h"
 
 namespace tandem::kernels {
 namespace {
@@ -23,6 +24,7 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
   const float* rows[kMostTileRows];
   tile.rows = rows;
   const int64_t tiles = CeilDiv(block.rows, kernel.max_rows);
+  const ExpandedPanels panels(kernel, tile, tiles);
   for (int64_t row = block.row; row < block.row + block.rows; row += kernel.max_rows) {
     tile.fetch = FetchOf(next, kernel.BodyFloats(tile.depth), tile.panel_floats,
                          (row - block.row) / kernel.max_rows, tiles);
@@ -33,7 +35,7 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
     }
     tile.row = problem.row + row;
     tile.c = block.c + (row - block.row) * block.c_row_stride;
-    kernel.run(tile);
+    panels.Run(tile);
   }
 }
 

@@ -14,7 +14,8 @@ class FloatPanels {
  public:
   FloatPanels(const Tile& tile, int64_t column)
       : panel_floats_(tile.panel_floats),
-        at_(tile.b + column / kPanelColumns * panel_floats_ + tile.k * kPanelColumns) {}
+        at_(tile.b + column / kPanelColumns * panel_floats_ +
+            (tile.k - tile.first_k) * kPanelColumns) {}
 
   HWY_INLINE V Load(int j) const {
     return hn::Load(D(), at_ + j / kVectors * panel_floats_ + j % kVectors * kLanes);

@@ -36,6 +36,7 @@ struct Tile {
   // Packed panels, of which the first starts at `b`; `panel_floats` from one to the next.
   const float* b = nullptr;
   int64_t panel_floats = 0;
+  int64_t first_k = 0;  // of the panels
   int64_t columns = 0;  // any number; those of the last panel may be fewer than it holds
   // Memory that is read next, which kernels that wait for memory fetch meanwhile; where they take
   // several panels at once, with the first of these only.
@@ -73,6 +74,11 @@ struct TileKernel {
   int64_t depth = 512;                      // that a long sum is cut into, at the most
   int64_t group_floats = int64_t{1} << 15;  // of packed B that are multiplied by a block of rows
   void (*run)(const Tile& tile) = nullptr;
+  // Kernels that turn panels into floats as they read them can do it once for several tiles: writes
+  // the tile's taps * depth rows of its panels as those of the plain kernel. Null for other
+  // kernels.
+  void (*expand)(const Tile& tile, float* panels) = nullptr;
+  void (*run_expanded)(const Tile& tile) = nullptr;
   // Kernels that cut rows into parts before they multiply can be handed runs that are cut, where a
   // run belongs to several rows or a row to several tiles. Null for other kernels. `depth` is a
   // multiple of `step`; a run of zeros is CutFloats(depth) zeros.

@@ -51,15 +51,17 @@ ModelBuilder WithWeights(const Weights& weights, bool quantised, const Shape& di
   return builder;
 }
 
-// y = x w^T by Gemm, and z the same by MatMul.
+// y = x w^T by Gemm, and z the same by MatMul; h half of it.
 std::string Products(const Weights& weights, bool quantised) {
   return WithWeights(weights, quantised, {kOut, kIn})
       .Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn})
       .Node("Gemm", {"x", "w"}, {"y"}, {{"transB", int64_t{1}}})
+      .Node("Gemm", {"x", "w"}, {"h"}, {{"transB", int64_t{1}}, {"alpha", 0.5F}})
       .Node("Transpose", {"w"}, {"t"})
       .Node("MatMul", {"x", "t"}, {"z"})
       .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
       .Output("z", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
+      .Output("h", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
       .Serialize();
 }
 
@@ -99,6 +101,55 @@ TEST(QuantisedWeights, OfProductsStayBytes) {
 
 TEST(QuantisedWeights, OfConvolutionsStayBytes) {
   ExpectBytesAndBitsOfFloats(&Convolution, RandomFloats({2, 3, 8, 8}, 5));
+}
+
+TEST(QuantisedWeights, OfUint8AndOneScaleStayBytes) {
+  Tensor bytes = RandomBytes<uint8_t>({kIn, kOut}, 6);
+  Tensor floats = *Tensor::Allocate(DType::kFloat, {kIn, kOut});
+  for (int64_t i = 0; i < floats.elements(); ++i) {
+    floats.mutable_data<float>()[i] =
+        (static_cast<float>(bytes.data<uint8_t>()[i]) - 100) * 0.0125f;
+  }
+  const auto model = [&](bool quantised) {
+    ModelBuilder builder(17);
+    builder.Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn});
+    if (quantised) {
+      builder.Initializer("w8", bytes)
+          .Initializer("scale", Tensor::Scalar(0.0125f))
+          .Initializer("zero", Tensor::Scalar(uint8_t{100}))
+          .Node("DequantizeLinear", {"w8", "scale", "zero"}, {"w"});
+    } else {
+      builder.Initializer("w", floats);
+    }
+    return builder.Node("MatMul", {"x", "w"}, {"y"})
+        .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
+        .Serialize();
+  };
+  const Engine engine{EngineOptions{.precision = Precision::kF32Plain}};
+  const auto quantised = test::LoadModel(engine, model(true));
+  const auto plain = test::LoadModel(engine, model(false));
+  ASSERT_TRUE(quantised != nullptr && plain != nullptr);
+  const std::vector<NamedTensor> inputs = {{"x", RandomFloats({3, kIn}, 7)}};
+  test::ExpectClose(test::Answers(*quantised, inputs), test::Answers(*plain, inputs), Exact());
+  EXPECT_LT(quantised->info().pack_bytes, plain->info().pack_bytes / 2);
+}
+
+// What a run makes of constants is not held once for every shape of its inputs.
+TEST(QuantisedWeights, ThatEachRunDequantisesAreNotKeptByShape) {
+  ModelBuilder builder(21);
+  builder.Input("x", DType::kFloat, {graph::Dim::Symbol("N"), 128})
+      .Initializer("w8", RandomBytes<int8_t>({128, 128}, 8))
+      .Initializer("scales", RandomFloats({4, 128}, 9, 0.001f, 0.01f))
+      .Node("DequantizeLinear", {"w8", "scales"}, {"w"},
+            {{"axis", int64_t{0}}, {"block_size", int64_t{32}}})
+      .Node("MatMul", {"x", "w"}, {"y"})
+      .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), 128});
+  const Engine engine{EngineOptions()};
+  const auto model = test::LoadModel(engine, builder.Serialize());
+  ASSERT_NE(model, nullptr);
+  const PlanReport report = test::ReportOf(*model, {{"x", RandomFloats({3, 128}, 1)}});
+  ASSERT_EQ(report.tasks.size(), 2u);
+  EXPECT_EQ(report.tasks[0].mode, "run");
 }
 
 // y = dequantised(quantised(x)): rounds x to steps of 1/4.

@@ -3,7 +3,9 @@
 
 #include "tests/engine/optimizer/pass_testing.h"
 #include "tests/support/compare.h"
+#include "tests/support/interpreter.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/random_bytes.h"
 #include "tests/support/random_tensor.h"
 
 namespace tandem::optimizer::test {
@@ -73,6 +75,41 @@ TEST(FoldBatchNorm, AWeightOfTwoConvolutionsIsScaledForEachByItself) {
   builder.Norm("b", "i", "z");
   builder.Output("y").Output("z");
   EXPECT_EQ(OptimizeAndCompare(builder).graph.order().size(), 2u);
+}
+
+// Its scales take the factors, of which there is one for each channel then.
+TEST(FoldBatchNorm, AQuantisedWeightStaysInItsBytes) {
+  for (const int64_t scales : {int64_t{1}, kOut}) {
+    Builder builder;
+    StridedTensor weight =
+        StridedTensor::Of(tandem::test::RandomBytes<uint8_t>({kOut, kIn, 3, 3}, 5));
+    weight.dtype = DType::kFloat;
+    Quantised quantised;
+    for (int64_t i = 0; i < scales; ++i) {
+      quantised.scales.push_back(0.01F * static_cast<float>(1 + i));
+      quantised.zero_points.push_back(static_cast<float>(3 - i));
+    }
+    weight.quantised = std::make_shared<const Quantised>(quantised);
+    builder.Node("Conv", {"x", "W", "B"}, {"h"}, {}, "conv");
+    builder.Norm("a", "h", "y");
+    builder.Output("y");
+    graph::Graph graph = builder.Build();
+    graph.SetConstant(graph.FindValue("W"), builder.constants().InternView(weight));
+    const Tensor x = RandomFloats({2, kIn, 6, 7}, 6);
+    const auto expected = tandem::test::Interpret(graph, {{"x", x}});
+    OptimizeOptions options;
+    for (const std::string& pass : PassNames()) {
+      if (pass != "fold_batch_norm") options.disabled_passes.insert(pass);
+    }
+    ASSERT_TRUE(Optimize(graph, builder.constants(), options).ok());
+    ASSERT_EQ(graph.order().size(), 1u);
+    const auto actual = tandem::test::Interpret(graph, {{"x", x}});
+    ASSERT_TRUE(expected.ok() && actual.ok());
+    EXPECT_TRUE(Close(actual->at("y"), expected->at("y"), Reduction(kIn * 9)));
+    const graph::ConstantRef folded = graph.value(graph.node(graph.order()[0]).inputs[1]).constant;
+    EXPECT_EQ(folded->held().dtype(), DType::kUint8);
+    EXPECT_EQ(folded->strided().quantised->scales.size(), size_t{kOut});
+  }
 }
 
 TEST(FoldBatchNorm, AWeightThatIsAGraphOutputStaysWhatItIs) {
