@@ -32,6 +32,13 @@ Hash128 HashTensor(const TensorView& view) {
 Hash128 HashStrided(const StridedTensor& tensor) {
   HashStream stream(HashHeader(tensor.dtype, tensor.shape).low);
   EmitBytes(tensor, [&stream](std::span<const std::byte> bytes) { stream.Update(bytes); });
+  // Kernels keep the integers, so a quantised tensor is not the one of its numbers.
+  if (tensor.quantised != nullptr) {
+    const int64_t axis[] = {tensor.quantised_axis};
+    stream.Update(std::as_bytes(std::span(axis)));
+    stream.Update(std::as_bytes(std::span(tensor.quantised->scales)));
+    stream.Update(std::as_bytes(std::span(tensor.quantised->zero_points)));
+  }
   return stream.Finish();
 }
 

@@ -102,7 +102,7 @@ void ApplyStageInMemory(EpilogueStage stage, const float* operands, int count, f
   }
 }
 
-// The same for the stages that ApplySimpleStage leaves.
+// The same of the stage's own operation.
 inline HWY_NOINLINE void ApplyStageInMemory(const EpilogueStage& stage, const float* operands,
                                             int count, float* x) {
   switch (stage.op) {
@@ -131,10 +131,13 @@ inline HWY_NOINLINE void ApplyStageInMemory(const EpilogueStage& stage, const fl
     case EpilogueOp::kMish:
       return ApplyStageInMemory<EpilogueOp::kMish>(stage, operands, count, x);
     case EpilogueOp::kAdd:
+      return ApplyStageInMemory<EpilogueOp::kAdd>(stage, operands, count, x);
     case EpilogueOp::kRelu:
+      return ApplyStageInMemory<EpilogueOp::kRelu>(stage, operands, count, x);
     case EpilogueOp::kClip:
+      return ApplyStageInMemory<EpilogueOp::kClip>(stage, operands, count, x);
     case EpilogueOp::kHardSwish:
-      return;  // simple
+      return ApplyStageInMemory<EpilogueOp::kHardSwish>(stage, operands, count, x);
   }
 }
 

@@ -193,8 +193,8 @@ StatusOr<Tensor> DecodeExternal(const TensorProto& proto, DType dtype, const Sha
 
 // Elements as raw_data has them, in its memory.
 Tensor TakeRaw(std::string& raw, DType dtype, const Shape& shape) {
-  auto owner = std::make_shared<const std::string>(std::move(raw));
-  const char* data = owner->data();
+  auto owner = std::make_shared<std::string>(std::move(raw));
+  char* data = owner->data();
   return Tensor::Share(std::move(owner), dtype, shape, data);
 }
 

@@ -71,8 +71,8 @@ std::optional<StridedTensor> ConstantViewOf(const graph::Graph& graph, const gra
   return view;
 }
 
-std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor,
-                                     StridedTensor view, PassContext& context) {
+bool ChargeView(const graph::Graph& graph, graph::NodeId anchor, const StridedTensor& view,
+                PassContext& context) {
   FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   if (view.repeats()) {
     const auto bytes =
@@ -82,9 +82,15 @@ std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId an
   const ops::Decision decision = context.ledger().Check(cost);
   if (!decision.accepted) {
     context.Refuse(graph, anchor, "outputs", decision.rule, decision.numbers);
-    return std::nullopt;
+    return false;
   }
   context.Charge(cost);
+  return true;
+}
+
+std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor,
+                                     StridedTensor view, PassContext& context) {
+  if (!ChargeView(graph, anchor, view, context)) return std::nullopt;
   graph::Patch patch(graph);
   patch.SetConstant(graph.node(anchor).outputs[0], context.constants().InternView(std::move(view)));
   patch.RemoveNode(anchor);

@@ -23,6 +23,11 @@ bool Packs(const graph::Graph& graph, const graph::Use& use, DType dtype);
 // True of all readers of output 0, which is no graph output.
 bool AllReadersPack(const graph::Graph& graph, const graph::Node& node, DType dtype);
 
+// Charges what the view may take once it is written out; false, with the reason recorded, when that
+// passes the budget.
+bool ChargeView(const graph::Graph& graph, graph::NodeId anchor, const StridedTensor& view,
+                PassContext& context);
+
 // Puts `view` in the place of the node, within the budget.
 std::optional<graph::Patch> MakeView(const graph::Graph& graph, graph::NodeId anchor,
                                      StridedTensor view, PassContext& context);

@@ -159,11 +159,13 @@ FoldCost CostOf(const graph::Graph& graph, graph::NodeId anchor, const Match& ma
   FoldCost cost{.nodes = {OriginOf(graph, anchor)}};
   const graph::Constant& weight = *match.weight;
   cost.made_bytes = DTypeBytes(DType::kFloat, weight.shape()[0]);
+  // The bytes of a quantised weight stay.
   if (weight.strided().quantised == nullptr) {
     cost.made_bytes += weight.byte_size();
     cost.spelled_bytes = weight.is_view() ? weight.byte_size() : 0;
+    cost.freed_bytes += FreedBytes(graph, conv, 1);
   }
-  for (const size_t port : {1, 2}) cost.freed_bytes += FreedBytes(graph, conv, port);
+  cost.freed_bytes += FreedBytes(graph, conv, 2);
   for (const size_t port : {1, 2, 3, 4}) cost.freed_bytes += FreedBytes(graph, norm, port);
   cost.elements = weight.elements();
   return cost;

@@ -9,7 +9,6 @@
 // constant (ConstantOfShape, Expand), and a Transpose for readers that pack, becomes a view of it,
 // without bytes of its own (constant_view.h).
 #include <algorithm>
-#include <limits>
 
 #include "engine/optimizer/constant_cone.h"
 #include "engine/optimizer/constant_view.h"

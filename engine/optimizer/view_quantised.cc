@@ -17,15 +17,20 @@ namespace tandem::optimizer {
 namespace {
 
 // The readers that pack read the view; nothing where there is none.
-std::optional<graph::Patch> ForThoseThatPack(const graph::Graph& graph, const graph::Node& node,
+std::optional<graph::Patch> ForThoseThatPack(const graph::Graph& graph, graph::NodeId anchor,
                                              const StridedTensor& view, PassContext& context) {
-  const graph::Value& value = graph.value(node.outputs[0]);
+  const graph::Value& value = graph.value(graph.node(anchor).outputs[0]);
   std::map<graph::NodeId, graph::Node> readers;
   for (const graph::Use& use : value.uses) {
     if (!Packs(graph, use, view.dtype)) continue;
     readers.try_emplace(use.node, graph.node(use.node));
   }
-  if (readers.empty()) return std::nullopt;
+  if (readers.empty()) {
+    context.Refuse(graph, anchor, "output 0",
+                   "what reads it wants floats: it stays in 8 bits and is dequantised for it");
+    return std::nullopt;
+  }
+  if (!ChargeView(graph, anchor, view, context)) return std::nullopt;
   graph::Patch patch(graph);
   const graph::ValueId weight = patch.NewConstant(value.name, context.constants().InternView(view));
   for (const graph::Use& use : value.uses) {
@@ -53,18 +58,13 @@ std::optional<graph::Patch> ViewQuantised(const graph::Graph& graph, graph::Node
     context.Refuse(
         graph, anchor, "input 0",
         "only 8 bits with float scales that are not in blocks are kept for kernels: it is "
-        "dequantised in each run");
+        "dequantised as it is read");
     return std::nullopt;
   }
   if (IsSmall(*view) || AllReadersPack(graph, node, view->dtype)) {
     return MakeView(graph, anchor, *view, context);
   }
-  std::optional<graph::Patch> patch = ForThoseThatPack(graph, node, *view, context);
-  if (!patch) {
-    context.Refuse(graph, anchor, "output 0",
-                   "no reader packs weights: it stays in 8 bits and is dequantised in each run");
-  }
-  return patch;
+  return ForThoseThatPack(graph, anchor, *view, context);
 }
 
 }  // namespace tandem::optimizer

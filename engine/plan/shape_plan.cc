@@ -9,8 +9,8 @@
 namespace tandem::plan {
 namespace {
 
-// Values of more elements are computed in every run even when shapes alone decide them; and when
-// constants alone do, which folding has left as they are too large to keep, once for every shape.
+// Values of more elements are computed in every run even when shapes alone decide them. What reads
+// constants alone was left by folding, and would be kept here once for every shape.
 constexpr int64_t kMaxKnownElements = 65536;
 constexpr int64_t kMaxKnownOfConstants = 1024;
 

@@ -3,8 +3,8 @@ precompiled headers, which only a finished build has.
 
 usage: tidy_test.py SOURCE_ROOT BUILD_DIRECTORY CLANG_TIDY
 
-Two run at a time. A source that was clean is not looked at again before its text, that of a header it
-includes, its compiler's flags or the checks change: BUILD_DIRECTORY/tidy holds an empty file for each, named
+Two run at a time. A source that was clean is not looked at again before what the compiler reads of it and
+of its headers, its compiler's flags or the checks change: BUILD_DIRECTORY/tidy holds an empty file for each, named
 by a hash of these.
 """
 import concurrent.futures
@@ -29,7 +29,7 @@ def preprocessed(entry, root):
     del command[output:output + 2]
     command[command.index("-c")] = "-E"
     return subprocess.run([*command, "-C", "-P", "-dD", "-w", f"-fmacro-prefix-map={root}=."], cwd=entry["directory"],
-                          capture_output=True, check=True).stdout
+                          stdout=subprocess.PIPE, check=True).stdout
 
 
 def lint(entry, root, linter, settings, clean):

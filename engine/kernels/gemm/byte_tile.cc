@@ -10,7 +10,8 @@ namespace tandem::kernels {
 namespace HWY_NAMESPACE {
 
 // Panels of int8 behind a head of the columns' scales and zero points, which become floats in
-// registers: one row of a panel for each k, kStep rows in the space of one of floats.
+// registers: one row of a panel for each k, as many rows in the space of one of floats as bytes in
+// a float.
 class BytePanels {
  public:
   static constexpr int64_t kStep = sizeof(float);
@@ -26,7 +27,7 @@ class BytePanels {
     const hn::Rebind<int8_t, D> bytes;
     const int64_t panel = j / kVectors * panel_floats_;
     const int64_t lane = j % kVectors * kLanes;
-    const auto integers = hn::Load(bytes, at_ + panel * kStep + lane);
+    const auto integers = hn::Load(bytes, at_ + panel * int64_t{sizeof(float)} + lane);
     const float* scales = scales_ + panel + lane;
     const V x = hn::ConvertTo(D(), hn::PromoteTo(ints, integers));
     return hn::Mul(hn::Sub(x, hn::Load(D(), scales + kPanelColumns)), hn::Load(D(), scales));

@@ -134,6 +134,24 @@ TEST(QuantisedWeights, OfUint8AndOneScaleStayBytes) {
   EXPECT_LT(quantised->info().pack_bytes, plain->info().pack_bytes / 2);
 }
 
+// Kernels and bits are those of each, whichever comes first and lives beside the other.
+TEST(QuantisedWeights, AndEqualFloatsAreApart) {
+  const Weights weights;
+  ModelBuilder builder = WithWeights(weights, true, {kOut, kIn});
+  builder.Input("x", DType::kFloat, {graph::Dim::Symbol("N"), kIn})
+      .Initializer("floats", weights.Dequantised())
+      .Node("Gemm", {"x", "w"}, {"y"}, {{"transB", int64_t{1}}})
+      .Node("Gemm", {"x", "floats"}, {"z"}, {{"transB", int64_t{1}}})
+      .Output("y", DType::kFloat, {graph::Dim::Symbol("N"), kOut})
+      .Output("z", DType::kFloat, {graph::Dim::Symbol("N"), kOut});
+  const Engine engine{EngineOptions{.isa = Isa::kAvx2}};
+  const auto model = test::LoadModel(engine, builder.Serialize());
+  ASSERT_NE(model, nullptr);
+  const std::vector<std::string> kernels =
+      test::KernelsOf(test::ReportOf(*model, {{"x", RandomFloats({3, kIn}, 4)}}));
+  EXPECT_THAT(kernels, testing::UnorderedElementsAre("gemm.f32 avx2 int8", "gemm.f32 avx2"));
+}
+
 // What a run makes of constants is not held once for every shape of its inputs.
 TEST(QuantisedWeights, ThatEachRunDequantisesAreNotKeptByShape) {
   ModelBuilder builder(21);

@@ -112,6 +112,30 @@ TEST(FoldBatchNorm, AQuantisedWeightStaysInItsBytes) {
   }
 }
 
+TEST(FoldBatchNorm, ScalesOfInputChannelsStopIt) {
+  Builder builder;
+  StridedTensor weight = StridedTensor::Of(tandem::test::RandomBytes<int8_t>({kOut, kIn, 3, 3}, 5));
+  weight.dtype = DType::kFloat;
+  weight.quantised = std::make_shared<const Quantised>(
+      Quantised{.scales = {0.1F, 0.2F, 0.3F}, .zero_points = {0, 0, 0}});
+  weight.quantised_axis = 1;
+  builder.Node("Conv", {"x", "W", "B"}, {"h"}, {}, "conv");
+  builder.Norm("a", "h", "y");
+  builder.Output("y");
+  graph::Graph graph = builder.Build();
+  graph.SetConstant(graph.FindValue("W"), builder.constants().InternView(weight));
+  OptimizeOptions options;
+  for (const std::string& pass : PassNames()) {
+    if (pass != "fold_batch_norm") options.disabled_passes.insert(pass);
+  }
+  const auto report = Optimize(graph, builder.constants(), options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(graph.order().size(), 2u);
+  ASSERT_EQ(report->declines.size(), 1u);
+  EXPECT_EQ(report->declines[0].rule,
+            "the scales of the quantised weight are not those of output channels");
+}
+
 TEST(FoldBatchNorm, AWeightThatIsAGraphOutputStaysWhatItIs) {
   Builder builder;
   builder.Node("Conv", {"x", "W"}, {"h"});

@@ -82,7 +82,7 @@ TEST(ViewQuantised, AmongOtherReadersThoseThatPackReadTheView) {
 TEST(ViewQuantised, WithoutAReaderThatPacksItStays) {
   Builder builder;
   builder.Dequantise().Node("Relu", {"w"}, {"r"}).Output("r");
-  ExpectDeclined(View(builder), "no reader packs weights");
+  ExpectDeclined(View(builder), "what reads it wants floats");
 }
 
 TEST(ViewQuantised, ScalesInBlocksStopIt) {

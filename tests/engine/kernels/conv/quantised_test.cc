@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/kernels/conv/conv_case.h"
+#include "tests/support/fine_parallel.h"
 #include "tests/support/op_runner.h"
 
 namespace tandem::kernels {
@@ -26,8 +27,10 @@ void ExpectBitsOfDequantised(const ConvGeometry& geometry) {
     const Arithmetic by{isa, Precision::kF32, Weights::kBytes};
     Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedConvFloats(by, conv.geometry)});
     PackConvWeights(by, conv.geometry, native, packed.mutable_data<float>());
-    Conv(by, conv.geometry, packed.data<float>(), conv.Data(), SequentialParallel());
-    ASSERT_TRUE(test::Close(conv.y, expected, test::Exact())) << conv.Text(by);
+    for (const int threads : {1, 4}) {
+      Conv(by, conv.geometry, packed.data<float>(), conv.Data(), test::FineParallel(threads));
+      ASSERT_TRUE(test::Close(conv.y, expected, test::Exact())) << conv.Text(by);
+    }
   }
 }
 

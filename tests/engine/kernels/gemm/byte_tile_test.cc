@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/kernels/elementwise/binary.h"
 #include "engine/kernels/gemm/gemm.h"
 #include "tests/support/compare.h"
 #include "tests/support/fine_parallel.h"
@@ -18,6 +19,7 @@ struct Case {
   int64_t m, n, k;
   bool one_scale;
   Tensor a, integers, scales, zero_points, b, bias;
+  Tensor halves;  // of each column of A its factor; or invalid
 
   Case(int64_t rows, int64_t columns, int64_t depth, bool one = false)
       : m(rows),
@@ -37,7 +39,7 @@ struct Case {
     }
   }
 
-  // The product before an epilogue.
+  // The product of a halved A (where `halves`), before an epilogue.
   Tensor Run(Isa isa, Weights weights, const Parallel& parallel = SequentialParallel()) const {
     const Arithmetic by{isa, Precision::kF32Plain, weights};
     PackSource source{k, n, {b.data<float>(), n, 1}, 1, {}};
@@ -53,6 +55,10 @@ struct Case {
     GemmProblem problem{m, n, k, a.data<float>(), k, c.mutable_data<float>(), n};
     problem.epilogue = &epilogue;
     problem.operands = operands.data();
+    Prologue halving;
+    halving.stages = {{{FindBinary(BinaryOp::kMul, DType::kFloat, isa), {}}, 0, false}};
+    if (halves.valid()) halving.operands = {{halves.data<float>(), 1}};
+    if (halves.valid()) problem.prologue = &halving;
     Gemm(by, problem, packed.data<float>(), parallel);
     return c;
   }
@@ -79,6 +85,12 @@ TEST(ByteTile, OneScaleIsThatOfEveryColumn) { Case(5, 45, 33, true).Expect(); }
 
 // Several pieces of a long sum, groups of panels, and rows that alias in the cache.
 TEST(ByteTile, LongSumsOnSeveralThreads) { Case(37, 300, 2048).Expect(test::FineParallel(2)); }
+
+TEST(ByteTile, APrologueSeesEveryColumnOfItsPiece) {
+  Case halved(37, 70, 1100);
+  halved.halves = test::RandomFloats({1100}, 6, 0.25f, 0.75f);
+  halved.Expect();
+}
 
 TEST(ByteTile, TakesAQuarterOfFloats) {
   for (const Isa isa : test::IsaLevels()) {
