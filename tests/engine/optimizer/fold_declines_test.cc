@@ -116,6 +116,20 @@ TEST(FoldDeclines, ADefaultThatARequestMayReplaceIsNamed) {
              .numbers = "'v'"});
 }
 
+// It is left to view_quantised, which says what becomes of it.
+TEST(FoldDeclines, AQuantisedWeightIsNoFloatWeight) {
+  Builder builder;
+  Tensor bytes = *Tensor::Allocate(DType::kInt8, {60, 50});
+  for (int64_t i = 0; i < bytes.elements(); ++i) {
+    bytes.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37 % 251 - 125);
+  }
+  builder.Constant("bytes", bytes).Constant("scale", Tensor::Scalar(0.01F));
+  builder.Node("DequantizeLinear", {"bytes", "scale"}, {"w"}, {}, "source");
+  graph::Graph graph = builder.BuildProduct();
+  EXPECT_TRUE(Declines(graph, builder.constants()).empty());
+  EXPECT_EQ(graph.value(graph.FindValue("w")).constant, nullptr);
+}
+
 TEST(FoldDeclines, AResultThatDiffersFromRunToRunIsNone) {
   ToyGraph toy;
   ToyBehaviour random = Double();
