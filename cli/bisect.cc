@@ -1,4 +1,5 @@
-// `tandem explain --bisect`: where the optimized plan leaves the path of the plain one.
+// `tandem explain --bisect`: where the optimized plan leaves the path of the plain one, which is an
+// error as a difference is one for `cmp`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,9 +122,9 @@ StatusOr<std::string> Execute(const BisectConfig& config) {
     const double difference = Difference(value.tensor, *found->second);
     if (difference > config.tolerance) {
       ASSIGN_OR_RETURN(const PlanReport plain_report, ReportOf(**plain, inputs));
-      return fmt::format(
+      return FailedPrecondition(
           "'{}' is the first value that differs: by {:.2e} of its scale, {:.2e} is tolerated\n"
-          "  plain      {}\n  optimized  {}\n{} values before it were compared, and they agree\n",
+          "  plain      {}\n  optimized  {}\n{} values before it were compared, and they agree",
           value.name, difference, config.tolerance, TaskOf(plain_report, value.name),
           TaskOf(report, value.name), compared - 1);
     }

@@ -64,7 +64,8 @@ StatusOr<Shape> ParseShape(const std::string& text) {
     shape.Append(extent);
     if (rest == end) {
       if (CheckedElements(shape.dims()).value_or(kMaxElements + 1) <= kMaxElements) return shape;
-      break;
+      return InvalidArgument("--shape has '{}', which is more than {} elements", text,
+                             kMaxElements);
     }
     if (*rest != 'x') break;
     next = rest + 1;

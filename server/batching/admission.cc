@@ -68,7 +68,7 @@ StatusOr<Admission> AdmitUnannotated(const InferRequest& request) {
 }  // namespace
 
 StatusOr<Admission> Admit(const InferRequest& request) {
-  const std::string where = fmt::format("model '{}'", request.model->name);
+  const std::string where = Where(*request.model);
   try {
     StatusOr<Admission> admission = AdmitUnannotated(request);
     if (!admission.ok()) return Annotate(admission.status(), where);

@@ -52,24 +52,24 @@ Failure ShuttingDown() {
 
 Failure OutOfDrainTime(const Call& call, std::chrono::milliseconds timeout) {
   return TurnedAway(
-      Unavailable("model '{}': the server is shutting down and did not answer the request within "
+      Unavailable("{}: the server is shutting down and did not answer the request within "
                   "the drain timeout of {} ms",
-                  call.model->name, timeout.count()),
+                  Where(*call.model), timeout.count()),
       FailureReason::kDraining);
 }
 
 Failure Expired(const Call& call, Clock::TimePoint now) {
-  const std::string& model = call.model->name;
+  const std::string model = Where(*call.model);
   if (call.deadline <= now) {
     const char* doing = call.state == Call::State::kRunning ? "was computed" : "waited";
     return FailureOf(
-        DeadlineExceeded("model '{}': the deadline passed while the request {}", model, doing));
+        DeadlineExceeded("{}: the deadline passed while the request {}", model, doing));
   }
   const auto limit =
       std::chrono::duration_cast<std::chrono::microseconds>(call.queue_limit - call.enqueued);
-  return TurnedAway(Unavailable("model '{}': the request waited longer than its timeout of {} us",
-                                model, limit.count()),
-                    FailureReason::kQueueTimeout);
+  return TurnedAway(
+      Unavailable("{}: the request waited longer than its timeout of {} us", model, limit.count()),
+      FailureReason::kQueueTimeout);
 }
 
 // A run that ends sooner than a hand-over to another thread is worth.
@@ -255,8 +255,8 @@ std::optional<Failure> Batcher::Impl::EnqueueLocked(const CallRef& call) {
   if (call->Expires() <= call->enqueued) return Expired(*call, call->enqueued);
   ModelQueue& queue = QueueLocked(call->model);
   if (queue.full()) {
-    return TurnedAway(Unavailable("model '{}': the queue is full, {} requests wait",
-                                  call->model->name, queue.bound()),
+    return TurnedAway(Unavailable("{}: the queue is full, {} requests wait and more may not",
+                                  Where(*call->model), queue.bound()),
                       FailureReason::kQueueFull);
   }
   call->sequence = next_sequence_++;
@@ -468,7 +468,7 @@ void Batcher::Impl::Cancel(const CallRef& call) {
   {
     const std::scoped_lock lock(mutex_);
     FailLocked(*call, answers,
-               FailureOf(Cancelled("model '{}': the request was cancelled", call->model->name)));
+               FailureOf(Cancelled("{}: the request was cancelled", Where(*call->model))));
   }
   Deliver(std::move(answers));
 }

@@ -42,7 +42,7 @@ auto Guarded(const ServedModel& model, Run run) -> decltype(run()) {
     result = Internal("the run threw: an unknown exception");
   }
   if (result.ok()) return result;
-  return Annotate(result.status(), fmt::format("model '{}' version {}", model.name, model.version));
+  return Annotate(result.status(), Where(model));
 }
 
 MemberResult RunOne(const ServedModel& model, const BatchItem& item, const RunMember& member) {

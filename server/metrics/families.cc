@@ -144,17 +144,17 @@ constexpr auto kModelFamilies = std::to_array<ModelFamily>({
     {"tandem_requests_running", "Inference requests that are being computed.", MetricType::Gauge,
      [](const ModelMetrics& m, MetricSink& sink) { sink.Value(Number(m.running.value())); }},
     {"tandem_request_duration_seconds",
-     "Time from acceptance to result of answered requests, in seconds.", MetricType::Histogram,
+     "Time from acceptance to result of successful requests, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
        sink.Distribution(m.request_duration, kNanosecondsPerSecond);
      }},
     {"tandem_request_queue_duration_seconds",
-     "Time that answered requests waited for a runner, in seconds.", MetricType::Histogram,
+     "Time that successful requests waited for a runner, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
        sink.Distribution(m.queue_duration, kNanosecondsPerSecond);
      }},
     {"tandem_request_compute_duration_seconds",
-     "Time that answered requests were computed, in seconds.", MetricType::Histogram,
+     "Time that successful requests were computed, in seconds.", MetricType::Histogram,
      [](const ModelMetrics& m, MetricSink& sink) {
        sink.Distribution(m.compute_duration, kNanosecondsPerSecond);
      }},

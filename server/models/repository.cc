@@ -60,10 +60,6 @@ std::string WhyNoVersion(const FoundModel& found) {
   return why;
 }
 
-std::string Where(std::string_view name, int64_t version) {
-  return fmt::format("model '{}' version {}", name, version);
-}
-
 }  // namespace
 
 std::string_view ModelStateName(ModelState state) {

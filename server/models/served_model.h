@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/engine.h"
 #include "server/metrics/metrics.h"
@@ -28,5 +29,9 @@ struct ServedModel {
 };
 
 using ServedModelRef = std::shared_ptr<const ServedModel>;
+
+// A version of a model as messages name it.
+std::string Where(std::string_view name, int64_t version);
+std::string Where(const ServedModel& model);
 
 }  // namespace tandem::server

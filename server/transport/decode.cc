@@ -72,10 +72,13 @@ std::string ExpectedText(const Port& port, const ServedModel& model) {
   return fmt::format("{} {}", WireName(port.dtype), ShapeText(dims));
 }
 
+std::span<const int64_t> DimsOf(const InputTensor& input) {
+  return {input.shape().data(), static_cast<size_t>(input.shape_size())};
+}
+
 // Rank and extents against the port's. The batch axis is left to the batcher, which counts items.
 StatusOr<Shape> CheckShape(const InputTensor& input, const Port& port, const ServedModel& model) {
-  const std::span<const int64_t> dims(input.shape().data(),
-                                      static_cast<size_t>(input.shape_size()));
+  const std::span<const int64_t> dims = DimsOf(input);
   const std::string expected = ExpectedText(port, model);
   if (port.rank_known && dims.size() != port.dims.size()) {
     return InvalidArgument("shape {} of rank {} came; {} of rank {} was expected", ShapeText(dims),
@@ -125,14 +128,17 @@ StatusOr<std::vector<NamedTensor>> DecodeInputs(
   std::vector<NamedTensor> inputs;
   inputs.reserve(static_cast<size_t>(request->inputs_size()));
   for (int i = 0; i < request->inputs_size(); ++i) {
-    const std::string& name = request->inputs(i).name();
+    const InputTensor& input = request->inputs(i);
+    const std::string& name = input.name();
     const auto port = std::ranges::find(ports, name, &Port::name);
     if (port == ports.end()) {
-      return InvalidArgument("input {} is unknown; the model's inputs are {}", Quoted(name),
+      return InvalidArgument("input {} is unknown: {} of shape {} came; the model's inputs are {}",
+                             Quoted(name), Quoted(input.datatype()), ShapeText(DimsOf(input)),
                              PortNames(ports));
     }
     const auto index = static_cast<size_t>(port - ports.begin());
-    if (given[index]) return InvalidArgument("input {} came twice", Quoted(name));
+    if (given[index])
+      return InvalidArgument("input {} came twice; each input was expected once", Quoted(name));
     given[index] = true;
     StatusOr<Tensor> tensor = DecodeInput(request, i, *port, model);
     if (!tensor.ok()) {
@@ -161,7 +167,8 @@ StatusOr<std::vector<std::string>> DecodeOutputs(const ModelInferRequest& reques
                              PortNames(info.outputs));
     }
     if (!seen.insert(name).second) {
-      return InvalidArgument("output {} is requested twice", Quoted(name));
+      return InvalidArgument("output {} is requested twice; each output was expected once",
+                             Quoted(name));
     }
     const Status status = CheckTensorParameters(output.parameters());
     if (!status.ok()) return Annotate(status, fmt::format("output {}", Quoted(name)));
@@ -188,7 +195,7 @@ StatusOr<InferRequest> Decode(const std::shared_ptr<const ModelInferRequest>& re
 
 StatusOr<InferRequest> DecodeInferRequest(std::shared_ptr<const ModelInferRequest> request,
                                           ServedModelRef model) {
-  const std::string where = fmt::format("model {} version {}", Quoted(model->name), model->version);
+  const std::string where = Where(*model);
   StatusOr<InferRequest> decoded = Decode(request, std::move(model));
   if (!decoded.ok()) return Annotate(decoded.status(), where);
   return decoded;

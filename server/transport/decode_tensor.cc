@@ -28,8 +28,9 @@ StatusOr<Tensor> DecodeRawStrings(const DeclaredTensor& declared, std::string_vi
   const int64_t elements = declared.shape.elements();
   // Every element takes its length at least, so this bounds the allocation below.
   if (static_cast<size_t>(elements) > raw.size() / kLengthBytes) {
-    return InvalidArgument("{} takes {} elements of at least 4 bytes, but {} bytes came",
-                           Expected(declared), elements, raw.size());
+    return InvalidArgument(
+        "{} takes {} elements, each a length of 4 bytes and the bytes, but {} bytes came",
+        Expected(declared), elements, raw.size());
   }
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(declared.dtype, declared.shape));
   auto* out = tensor.mutable_data<std::string>();
@@ -108,22 +109,33 @@ std::string_view FieldOf(DType dtype) {
   }
 }
 
+// The fields that hold elements, with how many.
+std::string FilledFields(const InferTensorContents& contents) {
+  std::string filled;
+  for (const Field& field : kFields) {
+    const int size = (contents.*field.size)();
+    if (size != 0)
+      filled += fmt::format("{}{} in {}", filled.empty() ? "" : ", ", size, field.name);
+  }
+  return filled;
+}
+
 // The declared type's field holds as many elements as the shape says, and no other field any.
 Status CheckFields(const DeclaredTensor& declared, const InferTensorContents& contents) {
+  if (!HasElements(contents)) {
+    return InvalidArgument("{} takes {} elements, but neither raw_input_contents nor contents came",
+                           Expected(declared), declared.shape.elements());
+  }
   const std::string_view wanted = FieldOf(declared.dtype);
   if (wanted.empty()) {
     return InvalidArgument("{} has no typed contents; send it in raw_input_contents",
                            WireName(declared.dtype));
   }
   for (const Field& field : kFields) {
-    const int64_t size = (contents.*field.size)();
-    if (field.name != wanted && size != 0) {
-      return InvalidArgument("{} elements came in {}; {} takes {}", size, field.name,
-                             WireName(declared.dtype), wanted);
-    }
-    if (field.name == wanted && size != declared.shape.elements()) {
-      return InvalidArgument("{} takes {} elements, but {} came in {}", Expected(declared),
-                             declared.shape.elements(), size, wanted);
+    const int64_t expected = field.name == wanted ? declared.shape.elements() : 0;
+    if ((contents.*field.size)() != expected) {
+      return InvalidArgument("{} takes {} elements in {}, but {} came", Expected(declared),
+                             declared.shape.elements(), wanted, FilledFields(contents));
     }
   }
   return absl::OkStatus();
@@ -138,8 +150,9 @@ StatusOr<Tensor> Copy(const DeclaredTensor& declared, const Values& field) {
     const auto value = field.Get(i);
     if constexpr (sizeof(T) < sizeof(value) && std::is_integral_v<T>) {
       if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max()) {
-        return InvalidArgument("element {} is {}, which {} does not hold", i, value,
-                               WireName(declared.dtype));
+        return InvalidArgument("element {} is {}; {} holds {} to {}", i, value,
+                               WireName(declared.dtype), std::numeric_limits<T>::min(),
+                               std::numeric_limits<T>::max());
       }
     }
     out[i] = static_cast<T>(value);

@@ -23,8 +23,8 @@ StatusOr<Tensor> DecodeRaw(const DeclaredTensor& declared, const std::string& ra
                            std::shared_ptr<const void> owner);
 
 // Copies the typed field of the declared type. InvalidArgument when another field holds elements,
-// when their number is not the shape's, when one does not fit the declared type, and for FP16 and
-// BF16, which have no typed field.
+// when their number is not the shape's (no contents at all included), when one does not fit the
+// declared type, and for FP16 and BF16, which have no typed field.
 StatusOr<Tensor> DecodeTyped(const DeclaredTensor& declared,
                              const inference::InferTensorContents& contents);
 

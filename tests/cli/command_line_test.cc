@@ -143,6 +143,8 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
     const std::string shape = std::string("x=") + extents;
     EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--shape", shape}), StartsWith("--shape ")) << shape;
   }
+  EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--shape=x=1048576x1048577"}),
+              HasSubstr("more than 1099511627776 elements"));
   EXPECT_THAT(ErrorOf("explain", {"m.onnx", "--cpu=sse9"}), StartsWith("--cpu: "));
   EXPECT_THAT(ErrorOf("bench", {"m.onnx", "--precision=f16"}),
               testing::AllOf(StartsWith("--precision: "), HasSubstr("f32_strict")));

@@ -178,8 +178,8 @@ ROWS = [
     (unknown_version, NOT_FOUND, "7"),
     (version_that_is_no_number, INVALID, "' came; a positive decimal number"),
     (missing_input, INVALID, "input 'b' is missing; INT64 [-1,2] was expected"),
-    (extra_input, INVALID, "input 'c' is unknown; the model's inputs are 'a', 'b'"),
-    (duplicate_input, INVALID, "input 'a' came twice"),
+    (extra_input, INVALID, "input 'c' is unknown: 'FP32' of shape [1,4] came; the model's inputs are 'a', 'b'"),
+    (duplicate_input, INVALID, "input 'a' came twice; each input was expected once"),
     (empty_input_name, INVALID, "input '' is unknown"),
     (wrong_datatype, INVALID, "input 'a': datatype 'INT32' came; FP32 was expected"),
     (bogus_datatype, INVALID, "input 'a': datatype 'FP33' came; FP32 was expected"),
@@ -194,9 +194,9 @@ ROWS = [
     (too_few_raw_entries, INVALID, "raw_input_contents has 1 entries, but the request has 2"),
     (too_many_raw_entries, INVALID, "raw_input_contents has 3 entries, but the request has 2"),
     (raw_and_typed, INVALID, "input 'a': typed contents came beside raw_input_contents"),
-    (typed_field_of_another_type, INVALID, "input 'a': 4 elements came in int_contents"),
-    (typed_count_short, INVALID, "input 'a': FP32 [1,4] takes 4 elements, but 3 came"),
-    (no_contents, INVALID, "input 'a': FP32 [1,4] takes 4 elements, but 0 came"),
+    (typed_field_of_another_type, INVALID, "input 'a': FP32 [1,4] takes 4 elements in fp32_contents, but 4 in int_contents"),
+    (typed_count_short, INVALID, "input 'a': FP32 [1,4] takes 4 elements in fp32_contents, but 3 in fp32_contents"),
+    (no_contents, INVALID, "input 'a': FP32 [1,4] takes 4 elements, but neither raw_input_contents nor contents"),
     (unknown_output, INVALID, "output 'nothing' is unknown"),
     (duplicate_output, INVALID, "output 'copy' is requested twice"),
     (classification, UNIMPLEMENTED, "classification"),
@@ -223,7 +223,7 @@ class BadInputTest(ServedTest):
         types = self.call("ModelMetadata", name="echo").inputs
         rows = [
             (b"\xff\xff\xff\xff" * 3, "element 0 of BYTES has length 4294967295"),
-            (b"\0\0\0\0" * 2, "takes 3 elements of at least 4 bytes, but 8 bytes came"),
+            (b"\0\0\0\0" * 2, "takes 3 elements, each a length of 4 bytes and the bytes, but 8 bytes came"),
             (b"\0\0\0\0" * 4, "4 bytes are left after the last"),
         ]
         for raw, part in rows:

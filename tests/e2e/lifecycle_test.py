@@ -167,7 +167,7 @@ class LifecycleTest(unittest.TestCase):
         self.assertEqual(call.code(), grpc.StatusCode.UNAVAILABLE)
         self.assertEqual(
             call.details(),
-            "model 'count': the server is shutting down and did not answer the request within "
+            "model 'count' version 1: the server is shutting down and did not answer the request within "
             "the drain timeout of 1000 ms",
         )
 

@@ -32,9 +32,15 @@ def preprocessed(entry, root):
                           stdout=subprocess.PIPE, check=True).stdout
 
 
+def settings_of(folder, root):
+    """The checks that hold in `folder`: its own file of them inherits the repository's."""
+    return b"".join(path.read_bytes() for path in [root / ".clang-tidy", folder / ".clang-tidy"] if path.exists())
+
+
 def lint(entry, root, linter, settings, clean):
     """What clang-tidy says against the source of `entry`; empty when nothing."""
-    text = settings + entry["command"].encode() + preprocessed(entry, root)
+    folder = pathlib.Path(entry["file"]).relative_to(root).parts[0]
+    text = settings[folder] + entry["command"].encode() + preprocessed(entry, root)
     digest = hashlib.sha256(text).hexdigest()
     if (clean / digest).exists():
         return ""
@@ -52,7 +58,7 @@ def main():
     clean = build / "tidy"
     clean.mkdir(exist_ok=True)
     version = subprocess.run([clang_tidy, "--version"], capture_output=True, check=True).stdout
-    settings = version + b"".join(path.read_bytes() for path in [root / ".clang-tidy", root / "tests/.clang-tidy"])
+    settings = {name: version + settings_of(root / name, root) for name in FOLDERS}
     entries = json.loads((build / "compile_commands.json").read_text())
     for entry in entries:
         entry["command"] = OF_PRECOMPILED.sub("", entry["command"])

@@ -66,7 +66,7 @@ TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsLeft) {
   for (const int id : {0, 1}) {
     ASSERT_TRUE(ledger_.Has(id));
     ExpectError(id, absl::StatusCode::kUnavailable,
-                "model 'fake': the server is shutting down and did not answer the request within "
+                "model 'fake' version 1: the server is shutting down and did not answer the request within "
                 "the drain timeout of 30000 ms");
     EXPECT_EQ(RetryOf(id), milliseconds(100));
   }

@@ -163,7 +163,8 @@ TEST_F(BatcherTest, WhatTheModelDoesNotAcceptIsRefusedBeforeTheQueue) {
   request.inputs.push_back({"w", Filled({1, 3}, 1)});
   batcher.Submit(std::move(request), ledger_.Enter(0));
   ASSERT_TRUE(ledger_.Has(0));
-  ExpectError(0, absl::StatusCode::kInvalidArgument, "model 'fake': input 'w' is unknown");
+  ExpectError(0, absl::StatusCode::kInvalidArgument,
+              "model 'fake' version 1: input 'w' is unknown");
   Submit(batcher, 1, {9, 3}, 1);
   ExpectError(1, absl::StatusCode::kInvalidArgument,
               "input 'x': shape [9,3] came, with 9 items, more than max_batch_size, which is 8");
@@ -188,7 +189,8 @@ TEST_F(BatcherTest, AFullQueueRefusesAndNamesItsBound) {
   Submit(batcher, 1, {1, 3}, 1);
   Submit(batcher, 2, {1, 3}, 1);
   ASSERT_TRUE(ledger_.Has(2));
-  ExpectError(2, absl::StatusCode::kUnavailable, "the queue is full, 2 requests wait");
+  ExpectError(2, absl::StatusCode::kUnavailable,
+              "model 'fake' version 1: the queue is full, 2 requests wait and more may not");
   EXPECT_EQ(RetryOf(2), milliseconds(100));
   EXPECT_EQ(test::Failures(model_, FailureReason::kQueueFull), 1u);
   EXPECT_EQ(model_.metrics().queued.value(), 2);

@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRow{"UnknownInput",
                [](Request& r) { r.mutable_inputs(1)->set_name("z"); },
                kInvalid,
-               {"input 'z' is unknown", "'xa', 'xb'"}},
+               {"input 'z' is unknown: 'FP32' of shape [1,16] came", "'xa', 'xb'"}},
         BadRow{"EmptyInputName",
                [](Request& r) { r.mutable_inputs(1)->set_name(""); },
                kInvalid,
@@ -87,11 +87,11 @@ INSTANTIATE_TEST_SUITE_P(
                  r.add_raw_input_contents(Floats(16));
                },
                kInvalid,
-               {"input 'extra' is unknown"}},
+               {"input 'extra' is unknown: 'FP32' of shape [1,16] came"}},
         BadRow{"DuplicateInput",
                [](Request& r) { r.mutable_inputs(1)->set_name("xa"); },
                kInvalid,
-               {"input 'xa' came twice"}},
+               {"input 'xa' came twice; each input was expected once"}},
         BadRow{"WrongDatatype",
                [](Request& r) { r.mutable_inputs(0)->set_datatype("INT32"); },
                kInvalid,
@@ -174,25 +174,27 @@ INSTANTIATE_TEST_SUITE_P(
                  r.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
                },
                kInvalid,
-               {"input 'xa'", "1 elements came in int_contents", "FP32 takes fp32_contents"}},
+               {"input 'xa'",
+                "FP32 [1,16] takes 16 elements in fp32_contents, but 1 in int_contents came"}},
         BadRow{"TypedFieldOfTwoTypes",
                [](Request& r) {
                  SetTyped(r);
                  r.mutable_inputs(0)->mutable_contents()->add_fp64_contents(1);
                },
                kInvalid,
-               {"1 elements came in fp64_contents"}},
+               {"but 16 in fp32_contents, 1 in fp64_contents came"}},
         BadRow{"TypedCountShort",
                [](Request& r) {
                  SetTyped(r);
                  r.mutable_inputs(1)->mutable_contents()->mutable_fp32_contents()->RemoveLast();
                },
                kInvalid,
-               {"input 'xb'", "takes 16 elements, but 15 came in fp32_contents"}},
-        BadRow{"NoContents",
-               [](Request& r) { r.clear_raw_input_contents(); },
-               kInvalid,
-               {"input 'xa'", "takes 16 elements, but 0 came"}},
+               {"input 'xb'", "takes 16 elements in fp32_contents, but 15 in fp32_contents came"}},
+        BadRow{
+            "NoContents",
+            [](Request& r) { r.clear_raw_input_contents(); },
+            kInvalid,
+            {"input 'xa'", "takes 16 elements, but neither raw_input_contents nor contents came"}},
         BadRow{
             "SharedMemory",
             [](Request& r) {
@@ -216,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
                  r.add_outputs()->set_name("ya");
                },
                kInvalid,
-               {"output 'ya' is requested twice"}},
+               {"output 'ya' is requested twice; each output was expected once"}},
         BadRow{"Classification",
                [](Request& r) {
                  auto& output = *r.add_outputs();

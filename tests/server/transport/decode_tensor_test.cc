@@ -107,7 +107,7 @@ TEST(DecodeRaw, RefusesBytesThatDoNotEndWhereTheyShould) {
       {{2}, two.substr(0, two.size() - 1), "element 1 of BYTES has length 1, but 0 bytes are left"},
       {{2}, two + "x", "1 bytes are left after the last"},
       {{1}, two, "5 bytes are left after the last"},
-      {{3}, two, "takes 3 elements of at least 4 bytes, but 11 bytes came"},
+      {{3}, two, "takes 3 elements, each a length of 4 bytes and the bytes, but 11 bytes came"},
       {{2}, Prefixed({"abcd"}) + "xyz", "but the 11 bytes end after 1"},
       {{1}, "\xff\xff\xff\xff", "has length 4294967295, but 0 bytes are left"},
       {{int64_t{1} << 40}, two, "takes 1099511627776 elements"},
@@ -191,10 +191,13 @@ TEST(DecodeTyped, RefusesNumbersThatTheTypeDoesNotHold) {
     std::string datatype;
     DType dtype;
     int64_t value;
+    std::string range;
   } rows[] = {
-      {"INT8", DType::kInt8, 128},       {"INT8", DType::kInt8, -129},
-      {"INT16", DType::kInt16, 32768},   {"UINT8", DType::kUint8, 256},
-      {"UINT16", DType::kUint16, 65536},
+      {"INT8", DType::kInt8, 128, "-128 to 127"},
+      {"INT8", DType::kInt8, -129, "-128 to 127"},
+      {"INT16", DType::kInt16, 32768, "-32768 to 32767"},
+      {"UINT8", DType::kUint8, 256, "0 to 255"},
+      {"UINT16", DType::kUint16, 65536, "0 to 65535"},
   };
   for (const auto& row : rows) {
     ModelInferRequest request = TypedRequest(row.datatype, 1);
@@ -208,7 +211,7 @@ TEST(DecodeTyped, RefusesNumbersThatTheTypeDoesNotHold) {
     EXPECT_EQ(decoded.status().code(), kInvalid);
     EXPECT_THAT(
         std::string(Message(decoded.status())),
-        HasSubstr(fmt::format("element 0 is {}, which {} does not hold", row.value, row.datatype)));
+        HasSubstr(fmt::format("element 0 is {}; {} holds {}", row.value, row.datatype, row.range)));
   }
 }
 
