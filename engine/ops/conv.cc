@@ -1,15 +1,17 @@
 // Conv (ai.onnx, opsets 1, 11, 22): convolution of N x C x D1 x ... with filters M x C/group x K1 x
 // ..., in one to three spatial axes. float32 runs as an indirect matrix product or, with few
-// channels a group, on vectors that hold whole groups; float64 on the reference kernel. A pointwise
-// convolution may have the depthwise one before it as the first stage of its prologue.
+// channels a group, on vectors that hold whole groups; float64 on the reference kernel. Pointwise
+// and depthwise convolutions before it may be stages of its prologue (depthwise_strips.h).
 #include "engine/kernels/conv/conv.h"
+
+#include <algorithm>
 
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/gemm/gemm.h"
 #include "engine/kernels/winograd/winograd.h"
 #include "engine/ops/conv_shape.h"
 #include "engine/ops/conv_step.h"
-#include "engine/ops/depthwise_pointwise.h"
+#include "engine/ops/depthwise_strips.h"
 #include "engine/ops/epilogue.h"
 #include "engine/ops/quantised_weight.h"
 #include "engine/ops/registry.h"
@@ -190,20 +192,20 @@ class WinogradForm final : public DirectForm {
 
 class Conv final : public Operator {
  public:
-  Conv(ConvAttributes attributes, std::optional<DepthwiseStage> depthwise)
-      : attributes_(std::move(attributes)), depthwise_(std::move(depthwise)) {}
+  Conv(ConvAttributes attributes, ConvStages before)
+      : attributes_(std::move(attributes)), before_(std::move(before)) {}
 
   static std::shared_ptr<const Operator> Parse(NodeReader& reader) {
-    return std::make_shared<const Conv>(ReadConvAttributes(reader), DepthwiseOf(reader.node()));
+    return std::make_shared<const Conv>(ReadConvAttributes(reader),
+                                        ConvsOf(reader.node().prologue));
   }
 
   Status Infer(InferContext& context) const override {
     RETURN_IF_ERROR(CheckConvTypes(context));
     const graph::DimVector* x = context.dims(kConvX);
     std::optional<graph::DimVector> between;
-    if (depthwise_) {
-      ASSIGN_OR_RETURN(between,
-                       InferConvDims(depthwise_->attributes, x, context.dims(depthwise_->weights)));
+    for (const ConvStage& stage : before_) {
+      ASSIGN_OR_RETURN(between, InferConvDims(stage.attributes, x, context.dims(stage.weights)));
       x = between ? &*between : nullptr;
     }
     const graph::DimVector* w = context.dims(kConvW);
@@ -214,30 +216,28 @@ class Conv final : public Operator {
   }
 
   StatusOr<std::unique_ptr<Step>> Bind(BindContext& context) const override {
-    if (!depthwise_) {
-      std::shared_ptr<const ConvForm> form = ByteForm::For(attributes_, context);
-      if (form == nullptr) form = WinogradForm::For(attributes_, context);
-      if (form == nullptr) form = std::make_shared<const DirectForm>(attributes_);
-      return BindConv(std::move(form), context);
-    }
-    auto form = std::make_shared<const DirectForm>(attributes_);
-    const DepthwisePointwise pair{std::make_shared<const DirectForm>(depthwise_->attributes),
-                                  std::move(form), depthwise_->weights};
-    return BindDepthwisePointwise(pair, context);
+    const auto direct = [](const ConvAttributes& attributes) {
+      return std::make_shared<const DirectForm>(attributes);
+    };
+    if (!before_.empty()) return BindDepthwiseStrips(before_, attributes_, direct, context);
+    std::shared_ptr<const ConvForm> form = ByteForm::For(attributes_, context);
+    if (form == nullptr) form = WinogradForm::For(attributes_, context);
+    if (form == nullptr) form = direct(attributes_);
+    return BindConv(std::move(form), context);
   }
 
   Traits traits() const override { return {.layout = LayoutRule::kChannelsLast}; }
 
   ConstantUse UseOfConstant(int port, DType dtype) const override {
-    const bool depthwise = depthwise_ && port == depthwise_->weights;
-    return UseOfConvConstant(depthwise ? kConvW : port, dtype);
+    const bool is_weights = std::ranges::find(before_, port, &ConvStage::weights) != before_.end();
+    return UseOfConvConstant(is_weights ? kConvW : port, dtype);
   }
 
   Cost EstimateCost(const StepShapes& shapes, DType dtype) const override {
     const Shape& w = shapes.inputs[kConvW];
     int64_t products = w.Product(1, w.rank());
     Cost cost = ConvCost({shapes.inputs[kConvX], w, shapes.outputs[0]}, products, dtype);
-    if (depthwise_) cost.multiply_adds += DepthwiseProducts(*depthwise_, shapes);
+    cost.multiply_adds += ProductsOf(before_, shapes);
     return cost;
   }
 
@@ -246,14 +246,11 @@ class Conv final : public Operator {
   }
 
   Decision TryFusePrologue(const PrologueRequest& request) const override {
-    const Conv* before =
-        request.stages.empty() ? nullptr : FromNode(request.stages.front().resolved);
-    if (before == nullptr || depthwise_ || before->depthwise_) return Decision();
-    return TryFuseDepthwise(before->attributes_, attributes_, request);
+    return TryFuseConvs(ConvsOf(request.stages), attributes_, before_, request);
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override {
-    if (!depthwise_) return BatchOfConv(query, kConvInputs);
+    if (before_.empty()) return BatchOfConv(query, kConvInputs);
     // What the prologue reads is constant, and no operand of the result.
     std::vector<const ValueFacts*> inputs(query.inputs.begin(), query.inputs.end());
     for (const graph::EpilogueStage& stage : query.node.prologue) {
@@ -264,19 +261,17 @@ class Conv final : public Operator {
   }
 
  private:
-  static const Conv* FromNode(const std::shared_ptr<const graph::NodeOp>& op) {
-    return dynamic_cast<const Conv*>(op.get());
-  }
-
-  static std::optional<DepthwiseStage> DepthwiseOf(const graph::Node& node) {
-    if (node.prologue.empty()) return std::nullopt;
-    const Conv* conv = FromNode(node.prologue.front().resolved);
-    if (conv == nullptr) return std::nullopt;
-    return DepthwiseStage{conv->attributes_, node.prologue.front().operand};
+  static ConvStages ConvsOf(std::span<const graph::EpilogueStage> stages) {
+    ConvStages convs;
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const auto* conv = dynamic_cast<const Conv*>(stages[i].resolved.get());
+      if (conv != nullptr) convs.push_back({conv->attributes_, stages[i].operand, i});
+    }
+    return convs;
   }
 
   ConvAttributes attributes_;
-  std::optional<DepthwiseStage> depthwise_;
+  ConvStages before_;  // in the prologue
 };
 
 }  // namespace

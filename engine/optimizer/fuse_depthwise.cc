@@ -1,9 +1,9 @@
-// A depthwise convolution into the pointwise one that reads it:
+// A convolution into the one that reads it, where one of them is in groups:
 //
-//   y = Conv(z, W)     z = Conv(x, V, b) +stages, in groups     -> y = Conv(V)+ Add(b)+ stages+
-//                                                                      Conv(x, W)
+//   y = Conv(z, W)     z = Conv(x, V, b) +stages     -> y = Conv(V)+ Add(b)+ stages+ Conv(x, W)
 //
-// Whether a kernel takes the pair is the operator's answer (Operator::TryFusePrologue). Guards: z
+// z's prologue goes along, so that a pointwise, a depthwise and a pointwise convolution become one
+// node. Whether a kernel takes them is the operator's answer (Operator::TryFusePrologue). Guards: z
 // has this reader only and is no graph output; V, b and what the stages read are constant.
 #include <algorithm>
 
@@ -19,17 +19,19 @@ using graph::ValueId;
 constexpr int kWeights = 1;  // ports of Conv
 constexpr size_t kBias = 2;
 
-bool IsConv(const graph::Node& node) {
-  return node.domain.empty() && node.op_type == "Conv" && node.prologue.empty();
-}
+bool IsConv(const graph::Node& node) { return node.domain.empty() && node.op_type == "Conv"; }
 
-// The convolution and what is done to its result as stages; operands are ports of `node`.
+bool HasGroups(const graph::Node& conv) { return IntAttribute(conv, "group", 1) > 1; }
+
+// The convolution, what is done to its input and to its result as stages; operands are ports of
+// `node`.
 std::vector<graph::EpilogueStage> StagesOf(const graph::Node& node) {
-  std::vector<graph::EpilogueStage> stages(1);
-  stages[0].op = node.op_type;
-  stages[0].attributes = node.attributes;
-  stages[0].operand = kWeights;
-  stages[0].resolved = node.op;
+  std::vector<graph::EpilogueStage> stages = node.prologue;
+  graph::EpilogueStage& conv = stages.emplace_back();
+  conv.op = node.op_type;
+  conv.attributes = node.attributes;
+  conv.operand = kWeights;
+  conv.resolved = node.op;
   if (node.inputs.size() > kBias && node.inputs[kBias] != kNoValue) {
     graph::EpilogueStage& bias = stages.emplace_back();
     bias.op = "Add";
@@ -48,10 +50,10 @@ std::optional<graph::DimVector> BiasDims(const graph::Graph& graph, const graph:
   return dims;
 }
 
-ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const graph::Node& depthwise,
+ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const graph::Node& before,
                   const std::vector<graph::EpilogueStage>& stages) {
-  const std::optional<graph::DimVector> bias = BiasDims(graph, depthwise);
-  const std::vector<const graph::DimVector*> own = InputDims(graph, depthwise);
+  const std::optional<graph::DimVector> bias = BiasDims(graph, before);
+  const std::vector<const graph::DimVector*> own = InputDims(graph, before);
   std::vector<const graph::DimVector*> operands;
   for (const graph::EpilogueStage& stage : stages) {
     const graph::DimVector* dims =
@@ -69,20 +71,21 @@ ops::Decision Ask(const graph::Graph& graph, const graph::Node& node, const grap
 }
 
 ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
-                          const graph::Node& depthwise) {
+                          const graph::Node& before) {
   const graph::Value& between = graph.value(node.inputs[0]);
   if (between.output_uses > 0) {
-    return ops::Decision::Decline("the depthwise result is a graph output", between.name);
+    return ops::Decision::Decline("the result between the convolutions is a graph output",
+                                  between.name);
   }
   if (between.uses.size() != 1) {
-    return ops::Decision::Decline("the depthwise result has other readers",
+    return ops::Decision::Decline("the result between the convolutions has other readers",
                                   fmt::format("readers={}", between.uses.size()));
   }
-  for (size_t port = 1; port < depthwise.inputs.size(); ++port) {
-    const ValueId input = depthwise.inputs[port];
+  for (size_t port = 1; port < before.inputs.size(); ++port) {
+    const ValueId input = before.inputs[port];
     if (input == kNoValue) continue;
     if (graph.value(input).constant == nullptr) {
-      return ops::Decision::Decline("an operand of the depthwise convolution is not constant",
+      return ops::Decision::Decline("an operand of the convolution before is not constant",
                                     graph.value(input).name);
     }
   }
@@ -90,13 +93,13 @@ ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
 }
 
 // The bias as an operand of element-wise stages.
-StatusOr<ValueId> BiasOperand(const graph::Graph& graph, const graph::Node& depthwise,
+StatusOr<ValueId> BiasOperand(const graph::Graph& graph, const graph::Node& conv,
                               PassContext& context, graph::Patch& patch) {
-  const graph::Value& bias = graph.value(depthwise.inputs[kBias]);
+  const graph::Value& bias = graph.value(conv.inputs[kBias]);
   ASSIGN_OR_RETURN(const Tensor tensor, bias.constant->SpellOut());
   Shape shape;
   shape.Append(tensor.elements());
-  while (shape.rank() + 1 < static_cast<int>(graph.value(depthwise.outputs[0]).type.dims->size())) {
+  while (shape.rank() + 1 < static_cast<int>(graph.value(conv.outputs[0]).type.dims->size())) {
     shape.Append(1);
   }
   return patch.NewConstant(bias.name, context.constants().Intern(tensor.Reshaped(shape)));
@@ -107,14 +110,14 @@ StatusOr<graph::Patch> Fuse(const graph::Graph& graph, graph::NodeId anchor,
   graph::Patch patch(graph);
   graph::Node fused = graph.node(anchor);
   const graph::NodeId def = graph.value(fused.inputs[0]).def;
-  const graph::Node& depthwise = graph.node(def);
-  fused.inputs[0] = depthwise.inputs[0];
+  const graph::Node& before = graph.node(def);
+  fused.inputs[0] = before.inputs[0];
   PadInputs(fused);
   for (graph::EpilogueStage& stage : stages) {
     if (stage.operand < 0) continue;
-    ValueId operand = depthwise.inputs[static_cast<size_t>(stage.operand)];
+    ValueId operand = before.inputs[static_cast<size_t>(stage.operand)];
     if (stage.operand == kBias) {
-      ASSIGN_OR_RETURN(operand, BiasOperand(graph, depthwise, context, patch));
+      ASSIGN_OR_RETURN(operand, BiasOperand(graph, before, context, patch));
     }
     stage.operand = static_cast<int>(fused.inputs.size());
     fused.inputs.push_back(operand);
@@ -133,14 +136,14 @@ StatusOr<graph::Patch> Fuse(const graph::Graph& graph, graph::NodeId anchor,
 std::optional<graph::Patch> FuseDepthwise(const graph::Graph& graph, graph::NodeId anchor,
                                           PassContext& context) {
   const graph::Node& node = graph.node(anchor);
-  if (!IsConv(node) || node.inputs[0] == kNoValue) return std::nullopt;
+  if (!IsConv(node) || !node.prologue.empty() || node.inputs[0] == kNoValue) return std::nullopt;
   const graph::NodeId def = graph.value(node.inputs[0]).def;
   if (def == graph::kNoNode || !IsConv(graph.node(def))) return std::nullopt;
-  const graph::Node& depthwise = graph.node(def);
-  if (IntAttribute(depthwise, "group", 1) == 1) return std::nullopt;  // the question does not arise
-  std::vector<graph::EpilogueStage> stages = StagesOf(depthwise);
-  ops::Decision decision = Ask(graph, node, depthwise, stages);
-  if (decision.accepted) decision = CheckGuards(graph, node, depthwise);
+  const graph::Node& before = graph.node(def);
+  if (!HasGroups(before) && !HasGroups(node)) return std::nullopt;  // the question does not arise
+  std::vector<graph::EpilogueStage> stages = StagesOf(before);
+  ops::Decision decision = Ask(graph, node, before, stages);
+  if (decision.accepted) decision = CheckGuards(graph, node, before);
   if (decision.accepted) {
     StatusOr<graph::Patch> patch = Fuse(graph, anchor, std::move(stages), context);
     if (patch.ok()) return *std::move(patch);

@@ -38,6 +38,12 @@ struct ShortGroupUnit {
   int64_t last_vector;
 };
 
+// What of x and y there is in memory.
+struct ShortGroupMemory {
+  int64_t first_y = 0;    // pixel that data.y begins with
+  int64_t held_rows = 0;  // as ConvShortGroupsOfPixels has it
+};
+
 // How the work is cut: pieces of rows times blocks of vectors whose weights fit a first-level
 // cache. Depends on the shape only.
 struct ShortGroupUnits {
@@ -109,8 +115,10 @@ struct Row {
   const float* item;       // the item's first pixel
   TapRange outer;
   TapRange middle;
-  int64_t first_y;   // its first pixel in the operands, over all items
-  int64_t first_at;  // and from data.y on; negative where that one is not computed
+  int64_t held_rows;  // of the middle axis, in memory
+  int64_t place;      // of tap 0 of the middle axis among them, where it lies inside
+  int64_t first_y;    // its first pixel in the operands, over all items
+  int64_t first_at;   // and from data.y on; negative where that one is not computed
 };
 
 // The epilogue of `kCount` pixels from `out` on, for one vector of channels.
@@ -175,7 +183,8 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
   for (int64_t t0 = row.outer.begin; t0 < row.outer.end; ++t0) {
     const int64_t at0 = row.outer.start + t0 * axes[0].dilation;
     for (int64_t t1 = row.middle.begin; t1 < row.middle.end; ++t1) {
-      const int64_t at1 = row.middle.start + t1 * axes[1].dilation;
+      int64_t at1 = row.place + t1 * axes[1].dilation;
+      if (at1 >= row.held_rows) at1 -= row.held_rows;
       const int64_t pixel =
           (at0 * axes[1].in + at1) * axes[2].in + inner.start + inner.begin * axes[2].dilation;
       const float* x = item + pixel * channels;
@@ -228,7 +237,7 @@ HWY_INLINE int RunSome(const Row& row, const TapRange& inner, int64_t out,
 
 template <bool kExchange>
 void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
-             const ShortGroupUnit& unit, int64_t first_pixel) {
+             const ShortGroupUnit& unit, const ShortGroupMemory& memory) {
   HWY_ALIGN int32_t sources[kLanes * kLanes] = {};
   const VectorGroups groups(geometry, kLanes);
   for (int64_t c = 0; kExchange && c < geometry.in_per_group(); ++c) {
@@ -242,28 +251,36 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
   const int64_t outer = unit.row / axes[1].out % axes[0].out;
   const int64_t item = unit.row / axes[1].out / axes[0].out;
   const int64_t first_y = geometry.PixelOfY(unit.row * axes[2].out);
-  const Row row{geometry,
-                data,
-                packed,
-                groups,
-                sources,
-                data.x + item * geometry.in_pixels() * geometry.in_channels,
-                TapsInside(axes[0], outer),
-                TapsInside(axes[1], middle),
-                first_y,
-                first_y - first_pixel};
+  Row row{geometry,
+          data,
+          packed,
+          groups,
+          sources,
+          data.x + item * geometry.in_pixels() * geometry.in_channels,
+          TapsInside(axes[0], outer),
+          TapsInside(axes[1], middle),
+          axes[1].in,
+          0,
+          first_y,
+          first_y - memory.first_y};
+  row.place = row.middle.start;
+  if (memory.held_rows > 0) {
+    row.item = data.x;
+    row.held_rows = memory.held_rows;
+    const int64_t before = row.middle.begin * axes[1].dilation;
+    row.place = (row.middle.start + before) % row.held_rows - before;
+  }
   for (int64_t out = unit.first_pixel; out < unit.last_pixel;) {
     out += RunSome<kPixels, kExchange>(row, TapsInside(axes[2], out), out, unit);
   }
 }
 
-// `data.y` is pixel `first_pixel` of y.
 void RunAnyUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
-                const ShortGroupUnit& unit, int64_t first_pixel) {
+                const ShortGroupUnit& unit, const ShortGroupMemory& memory) {
   if (geometry.in_per_group() == 1 && geometry.out_per_group() == 1) {
-    RunUnit<false>(geometry, data, packed, unit, first_pixel);
+    RunUnit<false>(geometry, data, packed, unit, memory);
   } else {
-    RunUnit<true>(geometry, data, packed, unit, first_pixel);
+    RunUnit<true>(geometry, data, packed, unit, memory);
   }
 }
 
@@ -318,13 +335,13 @@ void ConvShortGroups(Isa isa, const ConvGeometry& geometry, const float* packed,
   const int64_t rows = geometry.batch * geometry.axes[0].out * geometry.axes[1].out;
   parallel.For(rows * units.pieces * units.blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
-      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, units.At(index), 0);
+      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, units.At(index), {});
     }
   });
 }
 
 void ConvShortGroupsOfPixels(Isa isa, const ConvGeometry& geometry, const float* packed,
-                             const ConvData& data, const PixelRange& pixels) {
+                             const ConvData& data, const PixelRange& pixels, int64_t held_rows) {
   const ShortGroupUnits units(geometry, TANDEM_DISPATCH(isa, Lanes)());
   for (int64_t pixel = pixels.first; pixel < pixels.last;) {
     ShortGroupUnit unit;
@@ -334,7 +351,8 @@ void ConvShortGroupsOfPixels(Isa isa, const ConvGeometry& geometry, const float*
     for (int64_t vector = 0; vector < units.vectors; vector += units.block) {
       unit.first_vector = vector;
       unit.last_vector = std::min(units.vectors, vector + units.block);
-      TANDEM_DISPATCH(isa, RunAnyUnit)(geometry, data, packed, unit, pixels.first);
+      TANDEM_DISPATCH(isa, RunAnyUnit)
+      (geometry, data, packed, unit, {.first_y = pixels.first, .held_rows = held_rows});
     }
     pixel += unit.last_pixel - unit.first_pixel;
   }

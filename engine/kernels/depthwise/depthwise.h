@@ -31,8 +31,10 @@ struct PixelRange {
 };
 
 // The same of some pixels of a y without gaps, in this thread: data.y holds these alone. The rows
-// of the epilogue are those of the whole y.
+// of the epilogue are those of the whole y. With `held_rows`, of images with two axes, the pixels
+// are of one item and data.x holds so many rows of it: row r at place r % held_rows, and at least
+// those that the pixels' windows reach. 0: data.x is all of x.
 void ConvShortGroupsOfPixels(Isa isa, const ConvGeometry& geometry, const float* packed,
-                             const ConvData& data, const PixelRange& pixels);
+                             const ConvData& data, const PixelRange& pixels, int64_t held_rows);
 
 }  // namespace tandem::kernels

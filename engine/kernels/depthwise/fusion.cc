@@ -35,4 +35,38 @@ FusionAnswer TryFusePointwise(const PointwiseQuery& query) {
   return {true, "", ""};
 }
 
+FusionAnswer TryFuseExpansion(const ExpansionQuery& query) {
+  if (!query.is_pointwise) {
+    return {false, "depthwise: its input is no 1x1 convolution of stride 1 and one group", ""};
+  }
+  if (!query.is_depthwise) {
+    return {false, "depthwise: a group has more than one input or output channel", ""};
+  }
+  if (!query.is_float32) return {false, "depthwise: rows are expanded in float32 only", ""};
+  if (!query.is_planar) return {false, "depthwise: the images do not have two axes", ""};
+  if (!query.has_stages) return {false, "depthwise: the epilogue has no such stage", ""};
+  if (!query.fits_columns) {
+    return {false, "depthwise: an operand is neither a scalar nor one element a channel", ""};
+  }
+  if (query.inputs < 0 || query.channels < 0 || query.pixels < 0 || query.window_pixels < 0) {
+    return {false, "depthwise: extents are not known at load", ""};
+  }
+  if (query.pixels * query.channels < kLeastExpandedFloats) {
+    return {
+        false, "depthwise: the image between the convolutions stays in a cache",
+        fmt::format("elements={} limit={}", query.pixels * query.channels, kLeastExpandedFloats)};
+  }
+  if (query.window_pixels * query.channels > kMostWindowFloats) {
+    return {false, "depthwise: the rows of a window would not stay in a cache",
+            fmt::format("elements={} limit={}", query.window_pixels * query.channels,
+                        kMostWindowFloats)};
+  }
+  if (query.inputs * query.channels > kMostExpansionWeights) {
+    return {
+        false, "depthwise: the weights would not stay in a cache beside them",
+        fmt::format("weights={} limit={}", query.inputs * query.channels, kMostExpansionWeights)};
+  }
+  return {true, "", ""};
+}
+
 }  // namespace tandem::kernels

@@ -1,5 +1,5 @@
-// Which pairs of convolutions run as one (pointwise.h): pure functions on plain data, asked while a
-// graph is optimised.
+// Which convolutions run as one (strips.h): pure functions on plain data, asked while a graph is
+// optimised.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,27 @@ inline constexpr int64_t kMostPointwiseChannels = 4096;
 inline constexpr int64_t kMostPointwiseWeights = int64_t{1} << 17;
 
 FusionAnswer TryFusePointwise(const PointwiseQuery& query);
+
+// A convolution, and the one in groups that reads it.
+struct ExpansionQuery {
+  bool is_float32 = false;
+  bool is_pointwise = false;   // 1x1 with stride 1 and one group
+  bool is_depthwise = false;   // several groups, each of one input and one output channel
+  bool is_planar = false;      // of images with two axes
+  bool has_stages = false;     // the epilogue has every stage of the first
+  bool fits_columns = false;   // their operands: one element, or one for each channel
+  int64_t inputs = -1;         // channels before the first; -1: unknown
+  int64_t channels = -1;       // between the two; -1: unknown
+  int64_t pixels = -1;         // of an item, there; -1: unknown
+  int64_t window_pixels = -1;  // of the rows that a window reaches; -1: unknown
+};
+
+// What lies between them passes a cache of the second level or nearly does.
+inline constexpr int64_t kLeastExpandedFloats = int64_t{1} << 17;
+// The rows of a window and the weights of the first share it with a strip.
+inline constexpr int64_t kMostWindowFloats = int64_t{1} << 17;
+inline constexpr int64_t kMostExpansionWeights = int64_t{1} << 16;
+
+FusionAnswer TryFuseExpansion(const ExpansionQuery& query);
 
 }  // namespace tandem::kernels

@@ -1,4 +1,4 @@
-// Depthwise and pointwise convolutions that run as one: with the bits of one after the other, and
+// Pointwise and depthwise convolutions that run as one: with the bits of one after the other, and
 // without the memory between them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,8 +21,9 @@ using Ints = std::vector<int64_t>;
 
 const graph::Dim kN = graph::Dim::Symbol("N");
 
-// x -> depthwise -> activation -> pointwise -> Add(residual) -> Relu -> y
+// x -> pointwise -> Relu -> depthwise -> activation -> pointwise -> Add(residual) -> Relu -> y
 struct Block {
+  int64_t inputs = 0;  // 0: no pointwise convolution at first
   int64_t channels = 22;
   int64_t out = 12;
   int64_t height = 15;
@@ -39,15 +40,22 @@ std::string Build(const Block& block) {
                                      {"pads", Ints{pad, pad, pad, pad}}};
   const int64_t height = (block.height - 1) / block.stride + 1;
   const int64_t width = (block.width - 1) / block.stride + 1;
-  return ModelBuilder(17)
-      .Input("x", DType::kFloat, {kN, block.channels, block.height, block.width})
-      .Input("r", DType::kFloat, {kN, block.out, height, width})
+  const int64_t inputs = block.inputs == 0 ? block.channels : block.inputs;
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, inputs, block.height, block.width});
+  if (block.inputs > 0) {
+    builder.Initializer("u", RandomFloats({block.channels, block.inputs, 1, 1}, 6))
+        .Initializer("g", RandomFloats({block.channels}, 7))
+        .Node("Conv", {"x", "u", "g"}, {"e"})
+        .Node("Relu", {"e"}, {"f"});
+  }
+  return builder.Input("r", DType::kFloat, {kN, block.out, height, width})
       .Initializer("v", RandomFloats({block.channels, 1, block.kernel, block.kernel}, 1))
       .Initializer("b", RandomFloats({block.channels}, 2))
       .Initializer("s", RandomFloats({block.channels, 1, 1}, 3))
       .Initializer("w", RandomFloats({block.out, block.channels, 1, 1}, 4))
       .Initializer("c", RandomFloats({block.out}, 5))
-      .Node("Conv", {"x", "v", "b"}, {"d"}, spatial)
+      .Node("Conv", {block.inputs > 0 ? "f" : "x", "v", "b"}, {"d"}, spatial)
       .Node("Mul", {"d", "s"}, {"m"})
       .Node(block.activation, {"m"}, {"a"})
       .Node("Conv", {"a", "w", "c"}, {"p"})
@@ -83,19 +91,41 @@ TEST(DepthwiseStrips, TheWholeBlockIsOneTask) {
   EXPECT_EQ(apart.packs.size(), report.packs.size());
 }
 
-TEST(DepthwiseStrips, ItsCostIsThatOfBothConvolutions) {
-  const PlanReport report = Plan(Build({}));
-  const PlanReport apart = Plan(Build({}), {.threads = 2, .disabled_passes = {"fuse_depthwise"}});
-  double products = 0;
-  for (const TaskReport& task : apart.tasks) products += task.multiply_adds.value_or(0);
-  EXPECT_EQ(PairOf(report)->multiply_adds, products);
+// With its expansion, which is just large enough.
+const Block kBottleneck = {.inputs = 5, .channels = 32, .height = 64, .width = 64};
+
+TEST(DepthwiseStrips, AnInvertedBottleneckIsOneTask) {
+  const PlanReport report = Plan(Build(kBottleneck));
+  const TaskReport* task = PairOf(report);
+  ASSERT_NE(task, nullptr);
+  EXPECT_THAT(task->prologue,
+              ElementsAre("Conv", "Add", "Relu", "Conv", "Add", "Mul", "HardSwish"));
+  EXPECT_THAT(task->epilogue, ElementsAre("Add", "Relu"));
+  for (const ValueReport& value : report.values) {
+    EXPECT_NE(value.name, "f");
+    EXPECT_NE(value.name, "d");
+  }
+}
+
+TEST(DepthwiseStrips, ItsCostIsThatOfAllConvolutions) {
+  for (const Block& block : {Block{}, kBottleneck, Block{.height = 31, .stride = 2}}) {
+    const PlanReport report = Plan(Build(block));
+    const PlanReport apart =
+        Plan(Build(block), {.threads = 2, .disabled_passes = {"fuse_depthwise"}});
+    double products = 0;
+    for (const TaskReport& task : apart.tasks) products += task.multiply_adds.value_or(0);
+    double together = 0;
+    for (const TaskReport& task : report.tasks) together += task.multiply_adds.value_or(0);
+    EXPECT_EQ(together, products);
+  }
 }
 
 TEST(DepthwiseStrips, TheNumbersAreThoseOfTheNodesOneByOne) {
   for (const Block& block :
        {Block{}, Block{.channels = 33, .out = 40, .kernel = 5}, Block{.height = 31, .stride = 2},
         Block{.channels = 3, .out = 1, .width = 130, .activation = "LeakyRelu"},
-        Block{.channels = 530, .out = 70, .activation = "Sigmoid"}}) {
+        Block{.channels = 530, .out = 70, .activation = "Sigmoid"}, kBottleneck,
+        Block{.inputs = 3, .channels = 33, .height = 99, .width = 77, .stride = 2}}) {
     SCOPED_TRACE(fmt::format("{} -> {} channels", block.channels, block.out));
     const std::string bytes = Build(block);
     if (block.stride == 1) {
@@ -109,8 +139,11 @@ TEST(DepthwiseStrips, TheNumbersAreThoseOfTheNodesOneByOne) {
   }
 }
 
-TEST(DepthwiseStrips, EachInstructionSetHasTheBitsOfTheNodesOneByOne) {
-  const std::string bytes = Build({});
+struct OfBlock : testing::TestWithParam<Block> {};
+INSTANTIATE_TEST_SUITE_P(DepthwiseStrips, OfBlock, testing::Values(Block{}, kBottleneck));
+
+TEST_P(OfBlock, EachInstructionSetHasTheBitsOfTheNodesOneByOne) {
+  const std::string bytes = Build(GetParam());
   for (const Isa isa : {Isa::kReference, Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
     if (isa > DetectIsa()) continue;
     SCOPED_TRACE(IsaName(isa));
@@ -124,8 +157,8 @@ TEST(DepthwiseStrips, EachInstructionSetHasTheBitsOfTheNodesOneByOne) {
   }
 }
 
-TEST(DepthwiseStrips, ItemsOfABatchHaveTheBitsThatTheyHaveAlone) {
-  for (const int64_t items : {2, 3, 7}) test::ExpectItemsAlone(Build({}), items);
+TEST_P(OfBlock, ItemsOfABatchHaveTheBitsThatTheyHaveAlone) {
+  for (const int64_t items : {2, 3, 7}) test::ExpectItemsAlone(Build(GetParam()), items);
 }
 
 TEST(DepthwiseStrips, TheResultBetweenTakesNoMemory) {
@@ -146,8 +179,8 @@ TEST(DepthwiseStrips, TheResultBetweenTakesNoMemory) {
   EXPECT_EQ(bytes_of(apart) - bytes_of(together), between->bytes);
 }
 
-TEST(DepthwiseStrips, TheExportedModelIsThePlainOne) {
-  const std::string bytes = Build({});
+TEST_P(OfBlock, TheExportedModelIsThePlainOne) {
+  const std::string bytes = Build(GetParam());
   const test::TempDirectory directory;
   const std::string path = directory.Write("block.onnx", bytes);
   const Engine engine(EngineOptions{.threads = 1});

@@ -145,6 +145,87 @@ TEST(FuseDepthwise, WeightsAndABiasThatAreNotConstantStopIt) {
   ExpectDeclined(FusePair({.given = "b"}), "not constant");
 }
 
+// x -> Conv 1x1 e -> Relu r -> depthwise d -> Relu s -> Conv 1x1 y, with as much between the first
+// two as there must be.
+struct Bottleneck : GraphBuilder {
+  explicit Bottleneck(int64_t size = 64, int64_t kernel = 1) {
+    constexpr int64_t kChannels = 32;
+    Input("x", DType::kFloat, {1, 4, size, size});
+    Constant("u", RandomFloats({kChannels, 4, kernel, kernel}, 1));
+    Constant("a", RandomFloats({kChannels}, 2));
+    Constant("v", RandomFloats({kChannels, 1, 3, 3}, 3))
+        .Constant("b", RandomFloats({kChannels}, 4));
+    Constant("w", RandomFloats({8, kChannels, 1, 1}, 5)).Constant("c", RandomFloats({8}, 6));
+    const int64_t pad = kernel / 2;
+    Node("Conv", {"x", "u", "a"}, {"e"}, {{"pads", Ints{pad, pad, pad, pad}}}, "expand");
+    Node("Relu", {"e"}, {"r"});
+    Node("Conv", {"r", "v", "b"}, {"d"}, {{"group", kChannels}, {"pads", Ints{1, 1, 1, 1}}},
+         "filter");
+    Node("Relu", {"d"}, {"s"});
+    Node("Conv", {"s", "w", "c"}, {"y"}, {}, "project");
+  }
+};
+
+// After the passes that make stages of the activations, too.
+graph::Graph Fused(Bottleneck& builder) {
+  graph::Graph graph = builder.Build();
+  OptimizeOptions options;
+  for (const std::string& name : PassNames()) {
+    if (name != "fuse_depthwise" && name != "fuse_epilogue") options.disabled_passes.insert(name);
+  }
+  EXPECT_TRUE(Optimize(graph, builder.constants(), options).ok());
+  return graph;
+}
+
+std::vector<std::string> LastPrologue(const graph::Graph& graph) {
+  std::vector<std::string> ops;
+  for (const auto& stage : graph.node(graph.order().back()).prologue) ops.push_back(stage.op);
+  return ops;
+}
+
+TEST(FuseDepthwise, AnInvertedBottleneckIsOneNode) {
+  Bottleneck builder;
+  builder.Output("y");
+  const graph::Graph graph = Fused(builder);
+  EXPECT_EQ(graph.order().size(), 1U);
+  EXPECT_THAT(LastPrologue(graph), ElementsAre("Conv", "Add", "Relu", "Conv", "Add", "Relu"));
+  EXPECT_THAT(graph.node(graph.order()[0]).origin,
+              testing::AllOf(testing::HasSubstr("expand"), testing::HasSubstr("filter"),
+                             testing::HasSubstr("project")));
+}
+
+TEST(FuseDepthwise, TheDepthwiseConvolutionTakesItsExpansionAlone) {
+  Bottleneck builder;
+  builder.Output("s");
+  const PassOutcome outcome = RunPass("fuse_depthwise", builder, Exact());
+  ASSERT_TRUE(outcome.unchanged);  // the Relu is between them
+  Bottleneck whole;
+  whole.Output("s");
+  const graph::Graph graph = Fused(whole);
+  EXPECT_EQ(graph.order().size(), 1U);
+  EXPECT_THAT(LastPrologue(graph), ElementsAre("Conv", "Add", "Relu"));
+}
+
+TEST(FuseDepthwise, WhatStaysInACacheIsNotExpandedInRows) {
+  Bottleneck builder(63);
+  builder.Output("y");
+  const graph::Graph graph = Fused(builder);
+  EXPECT_EQ(graph.order().size(), 2U);
+  EXPECT_THAT(LastPrologue(graph), ElementsAre("Conv", "Add", "Relu"));
+}
+
+TEST(FuseDepthwise, OnlyAPointwiseConvolutionIsExpandedInRows) {
+  Bottleneck builder(64, 3);
+  builder.Output("y");
+  EXPECT_EQ(Fused(builder).order().size(), 2U);
+}
+
+TEST(FuseDepthwise, AReaderOfWhatIsExpandedStopsIt) {
+  Bottleneck builder;
+  builder.Output("y").Output("r");
+  EXPECT_EQ(Fused(builder).order().size(), 2U);
+}
+
 // A normalization behind the pair would take its inputs apart.
 TEST(FuseDepthwise, NothingIsFoldedIntoThePair) {
   Builder builder;
