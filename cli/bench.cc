@@ -60,26 +60,51 @@ StatusOr<Measurement> Measure(const Model& model, const std::vector<NamedTensor>
   return measured;
 }
 
-// The longest first, with the threads that ran it, numbered within a run. All threads' times are
-// added, so the sum passes the run's where several ran.
-std::string ProfileText(const Measurement& measured) {
-  std::vector<TaskTime> tasks = measured.tasks;
-  std::ranges::stable_sort(tasks, std::greater<>(), &TaskTime::time);
-  Nanoseconds sum{0};
-  for (const TaskTime& task : tasks) sum += task.time;
-  const auto runs = static_cast<double>(measured.times.size());
-  std::string text = fmt::format("\n{:>10}  {:>6}  {:>7}  task\n", "mean ms", "share", "threads");
-  const auto line = [&](Nanoseconds time, const std::string& threads, std::string_view name) {
-    text += fmt::format("{:10.4f}  {:5.1f}%  {:>7}  {}\n", Milliseconds(time) / runs,
-                        100 * Milliseconds(time) / Milliseconds(measured.total), threads, name);
-  };
-  for (const TaskTime& task : tasks) {
-    if (task.time.count() == 0) continue;
-    line(task.time, fmt::format("{}", fmt::join(task.threads, ",")),
-         fmt::format("{}: {}", task.task, task.kernel));
+// What `runs` executions of a task did.
+struct TaskLine {
+  TaskTime time;
+  std::string gflops;  // empty where the task computes nothing or its cost is unknown
+  std::string gigabytes;
+
+  TaskLine(const TaskTime& measured, const TaskReport& task, size_t runs) : time(measured) {
+    const auto rate = [&](std::optional<double> each, double factor) -> std::string {
+      if (!each || *each == 0 || time.time.count() == 0) return "";
+      const auto nanoseconds = static_cast<double>(time.time.count());
+      return fmt::format("{:.1f}", factor * *each * static_cast<double>(runs) / nanoseconds);
+    };
+    gflops = rate(task.multiply_adds, 2);
+    gigabytes = rate(task.moved_bytes, 1);
   }
-  line(sum, "", "all tasks");
-  line(measured.total, "", "the run");
+};
+
+// The longest first, with the threads that ran it, numbered within a run. All threads' times are
+// added, so the sum passes the run's where several ran; rates are those of one thread.
+std::string ProfileText(const Measurement& measured, const PlanReport& report) {
+  std::vector<TaskLine> tasks;
+  Nanoseconds sum{0};
+  for (size_t i = 0; i < measured.tasks.size(); ++i) {
+    tasks.emplace_back(measured.tasks[i], report.tasks[i], measured.times.size());
+    sum += measured.tasks[i].time;
+  }
+  std::ranges::stable_sort(tasks, std::greater<>(),
+                           [](const auto& line) { return line.time.time; });
+  const auto runs = static_cast<double>(measured.times.size());
+  std::string text = fmt::format("\n{:>10}  {:>6}  {:>7}  {:>7}  {:>6}  task\n", "mean ms", "share",
+                                 "threads", "GFLOP/s", "GB/s");
+  const auto begin = [&](Nanoseconds time) {
+    text += fmt::format("{:10.4f}  {:5.1f}%", Milliseconds(time) / runs,
+                        100 * Milliseconds(time) / Milliseconds(measured.total));
+  };
+  for (const auto& [time, gflops, gigabytes] : tasks) {
+    if (time.time.count() == 0) continue;
+    begin(time.time);
+    text += fmt::format("  {:>7}  {:>7}  {:>6}  {}: {}\n", fmt::join(time.threads, ","), gflops,
+                        gigabytes, time.task, time.kernel);
+  }
+  for (const auto& [time, name] : {std::pair(sum, "all tasks"), {measured.total, "the run"}}) {
+    begin(time);
+    text += fmt::format("{:27}{}\n", "", name);
+  }
   return text;
 }
 
@@ -112,7 +137,10 @@ StatusOr<std::string> Execute(const BenchConfig& config) {
   text += fmt::format("min         {:.4f} ms\n", Milliseconds(measured.times.front()));
   text += fmt::format("median      {:.4f} ms\n", Milliseconds(measured.Quantile(0.5)));
   text += fmt::format("p90         {:.4f} ms\n", Milliseconds(measured.Quantile(0.9)));
-  if (config.profile) text += ProfileText(measured);
+  if (config.profile) {
+    ASSIGN_OR_RETURN(const PlanReport report, ReportFor(*model, inputs));
+    text += ProfileText(measured, report);
+  }
   return text;
 }
 

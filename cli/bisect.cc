@@ -86,12 +86,6 @@ std::string TaskOf(const PlanReport& report, const std::string& value) {
   return "no task of its own";
 }
 
-StatusOr<PlanReport> ReportOf(const Model& model, const std::vector<NamedTensor>& inputs) {
-  std::vector<NamedShape> shapes;
-  for (const NamedTensor& input : inputs) shapes.push_back({input.name, input.tensor.shape()});
-  return model.Report(shapes);
-}
-
 }  // namespace
 
 StatusOr<std::string> Execute(const BisectConfig& config) {
@@ -99,7 +93,7 @@ StatusOr<std::string> Execute(const BisectConfig& config) {
   ASSIGN_OR_RETURN(const auto optimized, Load(engine, config.model.path));
   ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs,
                    MakeInputs(optimized->info(), config.inputs, config.shapes));
-  ASSIGN_OR_RETURN(const PlanReport report, ReportOf(*optimized, inputs));
+  ASSIGN_OR_RETURN(const PlanReport report, ReportFor(*optimized, inputs));
   EngineOptions plain_options = config.model.engine;
   plain_options.prepack = false;
   for (const PassReport& pass : report.passes) {
@@ -121,7 +115,7 @@ StatusOr<std::string> Execute(const BisectConfig& config) {
     ++compared;
     const double difference = Difference(value.tensor, *found->second);
     if (difference > config.tolerance) {
-      ASSIGN_OR_RETURN(const PlanReport plain_report, ReportOf(**plain, inputs));
+      ASSIGN_OR_RETURN(const PlanReport plain_report, ReportFor(**plain, inputs));
       return FailedPrecondition(
           "'{}' is the first value that differs: by {:.2e} of its scale, {:.2e} is tolerated\n"
           "  plain      {}\n  optimized  {}\n{} values before it were compared, and they agree",

@@ -176,4 +176,10 @@ StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
   return inputs;
 }
 
+StatusOr<PlanReport> ReportFor(const Model& model, const std::vector<NamedTensor>& inputs) {
+  std::vector<NamedShape> shapes;
+  for (const NamedTensor& input : inputs) shapes.push_back({input.name, input.tensor.shape()});
+  return model.Report(shapes);
+}
+
 }  // namespace tandem::cli

@@ -34,4 +34,7 @@ StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
                                               const std::vector<InputFile>& files,
                                               const ShapeConfig& config);
 
+// The plan for the shapes of these inputs.
+StatusOr<PlanReport> ReportFor(const Model& model, const std::vector<NamedTensor>& inputs);
+
 }  // namespace tandem::cli

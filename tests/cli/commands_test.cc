@@ -187,6 +187,9 @@ TEST_F(CommandsTest, BenchPrintsTimesAndTasksUnderTheNamesOfExplain) {
                            "node 'sum' (Add): ", "all tasks", "the run"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+  EXPECT_THAT(
+      text, testing::ContainsRegex("mean ms +share +threads +GFLOP/s +GB/s +task\n"
+                                   "( +[0-9.]+ +[0-9.]+%  +0 +[0-9.]* +[0-9.]+  (node|'x').*\n)+"));
 }
 
 TEST_F(CommandsTest, BenchMeasuresOnGivenInputs) {
