@@ -1,6 +1,7 @@
 // Tandem beside ONNX Runtime: both run each model on the same inputs in turns, in one process, so
 // that what the machine does meanwhile hits both. Prints medians of runs and of loads to the first
-// answer, their ratios, and how far the answers are apart.
+// answer, the most memory that a process takes which loads a model and answers once, their ratios,
+// Tandem's share of the peak of the cores, and how far the answers are apart.
 //
 //   bench_engines [--threads 1] [--cpu amx] [--precision f32] [--batch 1] [--iterations 30]
 //   MODEL...
@@ -10,10 +11,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <optional>
 
 #include "cli/model_inputs.h"
 #include "loadtest/measure.h"
+#include "loadtest/peak.h"
 
 namespace tandem::loadtest {
 namespace {
@@ -39,6 +43,22 @@ class Peer {
     for (size_t i = 0; i < session_.GetOutputCount(); ++i) {
       outputs_.emplace_back(session_.GetOutputNameAllocated(i, allocator).get());
     }
+  }
+
+  // Float inputs with `batch` items where the model leaves the first extent open.
+  StatusOr<std::vector<NamedTensor>> MadeUpInputs(int batch) {
+    Ort::AllocatorWithDefaultOptions allocator;
+    std::vector<NamedTensor> inputs;
+    for (size_t i = 0; i < session_.GetInputCount(); ++i) {
+      std::vector<int64_t> dims =
+          session_.GetInputTypeInfo(i).GetTensorTypeAndShapeInfo().GetShape();
+      for (int64_t& extent : dims) {
+        if (extent < 0) extent = &extent == dims.data() ? batch : 1;
+      }
+      ASSIGN_OR_RETURN(Tensor tensor, cli::MadeUp(DType::kFloat, Shape(std::span(dims))));
+      inputs.push_back({session_.GetInputNameAllocated(i, allocator).get(), std::move(tensor)});
+    }
+    return inputs;
   }
 
   // The elements of the first output.
@@ -99,8 +119,64 @@ struct Level {
   }
 };
 
+// A figure of /proc/self/status, "VmRSS" or "VmHWM", in MiB.
+double OwnMemory(std::string_view figure) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(figure)) return std::stod(line.substr(figure.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
+// This program again, which prints its peak of memory (see PrintMemory).
+constexpr const char* kTandem = "tandem";
+constexpr const char* kRuntime = "onnxruntime";
+
+StatusOr<double> PeakMemory(std::string_view engine, const std::string& path,
+                            const Arguments& arguments, const Level& level) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command =
+      fmt::format("'{}' --memory-of {} --threads {} --batch {} --cpu {} --precision {} '{}'", self,
+                  engine, arguments.threads, arguments.batch, level.cpu, level.precision, path);
+  const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
+  double mebibytes = 0;
+  if (child == nullptr || std::fscanf(child.get(), "%lf", &mebibytes) != 1) {
+    return Internal("no figure came from {}", command);
+  }
+  return mebibytes;
+}
+
+// Loads the model with one engine, answers once, and prints the peak of memory beyond what the
+// program had before.
+Status PrintMemory(std::string_view engine, const std::string& path, const Arguments& arguments,
+                   EngineOptions options) {
+  const double before = OwnMemory("VmRSS:");
+  options.threads = arguments.threads;
+  const Engine tandem(options);
+  if (engine == kTandem) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, cli::Load(tandem, path));
+    ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, MakeInputs(*model, arguments.batch));
+    RETURN_IF_ERROR(model->Run(inputs).status());
+  } else {
+    Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "bench_engines");
+    Peer peer(env, path, arguments.threads);
+    ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, peer.MadeUpInputs(arguments.batch));
+    peer.Run(inputs);
+  }
+  fmt::print("{}\n", OwnMemory("VmHWM:") - before);
+  return absl::OkStatus();
+}
+
+// Multiply-adds of a run; those of convolutions as if they were computed directly.
+StatusOr<double> ProductsOf(const Model& model, const std::vector<NamedTensor>& inputs) {
+  ASSIGN_OR_RETURN(const PlanReport report, cli::ReportFor(model, inputs));
+  double products = 0;
+  for (const TaskReport& task : report.tasks) products += task.multiply_adds.value_or(0);
+  return products;
+}
+
 Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
-               const Arguments& arguments) {
+               const Arguments& arguments, const Level& level) {
   ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, cli::Load(engine, path));
   std::optional<Peer> peer;
   ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, MakeInputs(*model, arguments.batch));
@@ -126,6 +202,10 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
       theirs = peer->Run(inputs);
     });
   }
+  ASSIGN_OR_RETURN(const double tandem_memory, PeakMemory(kTandem, path, arguments, level));
+  ASSIGN_OR_RETURN(const double runtime_memory, PeakMemory(kRuntime, path, arguments, level));
+  ASSIGN_OR_RETURN(const double products, ProductsOf(*model, inputs));
+  const double peak = PeakGflops() * arguments.threads;
   Stopwatch tandem;
   Stopwatch runtime;
   for (int i = 0; i < arguments.iterations; ++i) {
@@ -135,28 +215,33 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
     runtime.Time([&] { peer->Run(inputs); });
   }
   const std::string name = std::filesystem::path(path).stem();
-  fmt::print("{:24} {:10.3f} {:10.3f} {:8.2f} {:10.1f} {:10.1f} {:8.2f} {:10.1e}\n", name,
-             tandem.median(), runtime.median(), runtime.median() / tandem.median(),
-             tandem_load.median(), runtime_load.median(),
-             runtime_load.median() / tandem_load.median(),
-             Difference(ours->outputs[0].tensor.span<float>(), theirs));
+  const double gflops = 2 * products / tandem.median() * 1e-6;
+  fmt::print(
+      "{:24} {:10.3f} {:10.3f} {:8.2f} {:7.0f}% {:10.1f} {:10.1f} {:8.2f} {:8.1f} {:8.1f} {:8.2f} "
+      "{:10.1e}\n",
+      name, tandem.median(), runtime.median(), runtime.median() / tandem.median(),
+      peak == 0 ? 0 : 100 * gflops / peak, tandem_load.median(), runtime_load.median(),
+      runtime_load.median() / tandem_load.median(), tandem_memory, runtime_memory,
+      runtime_memory / tandem_memory, Difference(ours->outputs[0].tensor.span<float>(), theirs));
   std::fflush(stdout);
   return absl::OkStatus();
 }
 
 // The number of models that could not be compared.
-int Run(const Arguments& arguments, EngineOptions options) {
+int Run(const Arguments& arguments, const Level& level, EngineOptions options) {
   options.threads = arguments.threads;
   const Engine engine(options);
   Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "bench_engines");
   fmt::print(
-      "{} threads, batch {}, medians of {} runs and {} loads in ms; ratios above 1: Tandem is "
-      "faster\n",
+      "{} threads, batch {}, medians of {} runs and {} loads in ms, peaks of memory in MiB; ratios "
+      "above 1: Tandem is better\n",
       arguments.threads, arguments.batch, arguments.iterations, kLoads);
-  fmt::print("{:24} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>10}\n", "model", "Tandem", "ONNX R.",
-             "ratio", "load", "ONNX R.", "ratio", "apart");
-  return MeasureAll(arguments.models,
-                    [&](const std::string& path) { return Compare(engine, env, path, arguments); });
+  fmt::print("{:24} {:>10} {:>10} {:>8} {:>8} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}\n",
+             "model", "Tandem", "ONNX R.", "ratio", "of peak", "load", "ONNX R.", "ratio", "memory",
+             "ONNX R.", "ratio", "apart");
+  return MeasureAll(arguments.models, [&](const std::string& path) {
+    return Compare(engine, env, path, arguments, level);
+  });
 }
 
 }  // namespace
@@ -169,13 +254,20 @@ int main(int argc, char** argv) try {
   tandem::loadtest::Level level;
   app.add_option("--cpu", level.cpu, "Tandem's highest instruction set")->capture_default_str();
   app.add_option("--precision", level.precision, "Tandem's precision")->capture_default_str();
+  std::string memory_of;
+  app.add_option("--memory-of", memory_of, "only print what this engine takes, in MiB")
+      ->check(CLI::IsMember({tandem::loadtest::kTandem, tandem::loadtest::kRuntime}));
   CLI11_PARSE(app, argc, argv);
   const auto options = level.Options();
   if (!options.ok()) {
     fmt::print(stderr, "bench_engines: {}\n", tandem::Message(options.status()));
     return 1;
   }
-  return tandem::loadtest::Run(arguments, *options) == 0 ? 0 : 1;
+  if (memory_of.empty()) return tandem::loadtest::Run(arguments, level, *options) == 0 ? 0 : 1;
+  const tandem::Status printed =
+      tandem::loadtest::PrintMemory(memory_of, arguments.models.front(), arguments, *options);
+  if (!printed.ok()) fmt::print(stderr, "bench_engines: {}\n", tandem::Message(printed));
+  return printed.ok() ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "bench_engines: %s\n", e.what());
   return 1;

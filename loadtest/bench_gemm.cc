@@ -2,13 +2,13 @@
 // (a multiply-add counts as two), beside the peak of the core: multiply-adds on registers.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <immintrin.h>
 
 #include <vector>
 
 #include "engine/base/arena.h"
 #include "engine/kernels/elementwise/unary.h"
 #include "engine/kernels/gemm/gemm.h"
+#include "loadtest/peak.h"
 
 namespace tandem::kernels {
 namespace {
@@ -18,25 +18,10 @@ void Report(benchmark::State& state, double flops) {
       flops * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
 }
 
-__attribute__((target("avx512f"))) void MultiplyAdds512(int64_t rounds) {
-  __m512 sums[16];
-#pragma GCC unroll 16
-  for (int j = 0; j < 16; ++j) sums[j] = _mm512_set1_ps(static_cast<float>(j));
-  const __m512 x = _mm512_set1_ps(0.5f);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int j = 0; j < 16; ++j) sums[j] = _mm512_fmadd_ps(sums[j], x, x);
-  }
-  __m512 total = sums[0];
-#pragma GCC unroll 16
-  for (int j = 1; j < 16; ++j) total = _mm512_add_ps(total, sums[j]);
-  benchmark::DoNotOptimize(total);
-}
-
 void BM_Peak512(benchmark::State& state) {
   if (DetectIsa() < Isa::kAvx512) return state.SkipWithError("no AVX-512");
-  while (state.KeepRunning()) MultiplyAdds512(10000);
-  Report(state, 10000.0 * 16 * 16 * 2);
+  while (state.KeepRunning()) loadtest::MultiplyAdds512(10000);
+  Report(state, 10000 * loadtest::kFlopsOfRound512);
 }
 BENCHMARK(BM_Peak512);
 

@@ -204,8 +204,10 @@ StatusOr<Tensor> ExternalData::Read(const ExternalLocation& where, DType dtype,
   const int64_t size = info.st_size;
   const int64_t length = where.length.value_or(std::max<int64_t>(size - where.offset, 0));
   if (length != need) {
-    return InvalidArgument("external data has {} bytes, {}{} takes {}", length, DTypeName(dtype),
-                           ToString(shape), need);
+    return InvalidArgument(
+        "external data at offset {} of {}, which has {} bytes, has {} bytes; {}{} takes {}",
+        where.offset, Quoted(where.location), size, length, DTypeName(dtype), ToString(shape),
+        need);
   }
   const std::optional<int64_t> end = CheckedAdd(where.offset, length);
   if (!end || *end > size) {

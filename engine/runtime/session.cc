@@ -275,8 +275,13 @@ StatusOr<SessionResult> Session::RunParts(std::span<const TensorView> inputs, in
           RunPlan(shape_plan, ItemsOf(inputs, i * part, count(i)), rows, state);
     }
   });
-  for (const StatusOr<TaskRuns>& of_part : runs) {
-    RETURN_IF_ERROR(of_part.status());
+  for (int64_t i = 0; i < parts; ++i) {
+    const StatusOr<TaskRuns>& of_part = runs[static_cast<size_t>(i)];
+    if (!of_part.ok()) {
+      // What the message counts begins with the part.
+      return Annotate(of_part.status(), fmt::format("items {} to {} of {}", i * part,
+                                                    i * part + count(i) - 1, items));
+    }
     AddRuns(*of_part, result.task_runs);
   }
   if (!plan_.cut) return result;

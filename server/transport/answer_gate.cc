@@ -30,4 +30,9 @@ void AnswerGate::Open() {
   for (const std::function<void()>& answer : waiting) answer();
 }
 
+int64_t AnswerGate::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(waiting_.size());
+}
+
 }  // namespace tandem::server

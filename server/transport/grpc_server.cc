@@ -30,8 +30,6 @@ constexpr std::chrono::milliseconds kCallPoll{1};
 constexpr std::chrono::milliseconds kQuiet{250};
 constexpr std::chrono::milliseconds kQuietPoll{5};
 constexpr std::chrono::milliseconds kLongestQuiet{1000};
-// What clients have to answer a GOAWAY before their connection is cut; idle ones may take seconds.
-constexpr std::chrono::milliseconds kCloseTime{250};
 
 void PrepareLibrary() {
   static const bool once = [] {
@@ -109,15 +107,16 @@ class GrpcServer::Impl {
     health_.EndWatches();
     const auto end = std::chrono::steady_clock::now() + timeout;
     inference_.gate().Close();
+    AwaitCalls(end, [this] { return inference_.gate().waiting(); });
     AwaitQuiet(end);
     {
       // From here on nobody listens and every connection has its GOAWAY.
       const ShutdownNotice notice(*server_);
       inference_.gate().Open();
-      while (inference_.open_calls() > 0 && std::chrono::steady_clock::now() < end) {
-        std::this_thread::sleep_for(kCallPoll);
-      }
-      server_->Shutdown(std::chrono::system_clock::now() + kCloseTime);
+      AwaitCalls(end, [] { return 0; });
+      // An idle client does not read its GOAWAY, and a call that it sends now is CANCELLED, not
+      // UNAVAILABLE: there is no more time for closing than it takes.
+      server_->Shutdown(std::chrono::system_clock::now());
     }
     server_.reset();
   }
@@ -126,7 +125,16 @@ class GrpcServer::Impl {
   HealthService& health() { return health_; }
 
  private:
-  // Returns when no call has come for a while: whoever is there waits at the gate.
+  // Returns when no more calls than `rest` says are open.
+  template <typename Rest>
+  void AwaitCalls(std::chrono::steady_clock::time_point end, const Rest& rest) const {
+    while (inference_.open_calls() > rest() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(kCallPoll);
+    }
+  }
+
+  // Returns when no call has come for a while: whoever is there waits at the gate, and what was
+  // answered has arrived.
   void AwaitQuiet(std::chrono::steady_clock::time_point end) const {
     const auto start = std::chrono::steady_clock::now();
     const auto last = std::min(end, start + kLongestQuiet);

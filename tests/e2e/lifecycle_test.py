@@ -303,6 +303,19 @@ class LifecycleTest(unittest.TestCase):
         self.await_metric(server, RUNNING, 0)
         self.assertEqual(server.stop(), 0)
 
+    def test_an_idle_client_that_calls_while_the_server_ends_is_never_cancelled(self):
+        # Its channel does not read that the server goes before it calls.
+        for delay in (0.1, 0.4, 0.5):
+            server, channel, stub = self.start("slow")
+            await_serving(channel)
+            stub.ModelInfer(count_request(3), timeout=DEADLINE_SECONDS)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(delay)
+            with self.assertRaises(grpc.RpcError) as refused:
+                stub.ModelInfer(count_request(3), timeout=DEADLINE_SECONDS)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE, delay)
+            self.assertEqual(server.wait(), 0)
+
     def test_an_empty_repository_serves_nothing_and_is_ready(self):
         with tempfile.TemporaryDirectory() as empty:
             server = TandemProcess([BINARY], pathlib.Path(empty))

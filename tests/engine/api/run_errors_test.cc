@@ -113,6 +113,26 @@ TEST(RunErrors, AnIndexOutOfRangeIsToldWithTheRange) {
       "expected for an axis of extent 5");
 }
 
+// A message counts elements from the part of the batch on that it names.
+TEST(RunErrors, WhatIsWrongInAPartOfABatchIsToldWithThePart) {
+  const std::string bytes = ModelBuilder(17)
+                                .Initializer("table", RandomFloats({5, 3}, 1))
+                                .Input("ids", DType::kInt64, {1, 2})
+                                .Node("Gather", {"table", "ids"}, {"rows"}, {}, "look_up")
+                                .Output("rows")
+                                .Serialize();
+  for (const int threads : {1, 2, 3}) {
+    const Engine engine(EngineOptions{.threads = threads});
+    const auto model = test::LoadModel(engine, bytes);
+    const std::vector<BatchItem> items = {
+        {{{"ids", Tensor::Of<int64_t>({3, 2}, {0, 1, 2, 3, 4, 5})}}, {}}};
+    const auto results = model->RunBatch(items, [] { return false; });
+    EXPECT_EQ(results.status().ToString(),
+              "INVALID_ARGUMENT: items 2 to 2 of 3: node 'look_up' (Gather): element 1: the index "
+              "is 5 where -5 to 4 are expected for an axis of extent 5");
+  }
+}
+
 TEST(RunErrors, AWindowThatDoesNotFitIsToldWithTheImage) {
   ModelBuilder builder(17);
   builder.Input("x", DType::kFloat, {1, 2, kN, kM})

@@ -110,7 +110,8 @@ TEST_F(ExternalDataTest, RangesAreExactDecimalsInsideTheFile) {
               HasSubstr("passes the end"));
   EXPECT_THAT(Read({{"location", "data"}, {"length", "4294967304"}}), HasSubstr("takes 8"));
   EXPECT_THAT(Read({{"location", "data"}, {"length", "4"}}), HasSubstr("takes 8"));
-  EXPECT_THAT(Read({{"location", "data"}, {"offset", "4"}}), HasSubstr("4 bytes"));
+  EXPECT_THAT(Read({{"location", "data"}, {"offset", "4"}}),
+              HasSubstr("external data at offset 4 of 'data', which has 8 bytes, has 4 bytes"));
 }
 
 TEST_F(ExternalDataTest, UnknownAndRepeatedKeysAreRefused) {
