@@ -65,9 +65,10 @@ TEST_F(BatcherTest, DrainingGivesUpAfterItsTimeAndAnswersWhatIsLeft) {
   model_.model->gate.Open();
   for (const int id : {0, 1}) {
     ASSERT_TRUE(ledger_.Has(id));
-    ExpectError(id, absl::StatusCode::kUnavailable,
-                "model 'fake' version 1: the server is shutting down and did not answer the request within "
-                "the drain timeout of 30000 ms");
+    ExpectError(
+        id, absl::StatusCode::kUnavailable,
+        "model 'fake' version 1: the server is shutting down and did not answer the request within "
+        "the drain timeout of 30000 ms");
     EXPECT_EQ(RetryOf(id), milliseconds(100));
   }
   EXPECT_EQ(test::Failures(model_, FailureReason::kDraining), 2u);
