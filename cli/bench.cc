@@ -60,17 +60,17 @@ StatusOr<Measurement> Measure(const Model& model, const std::vector<NamedTensor>
   return measured;
 }
 
-// What `runs` executions of a task did.
+// What `executions` of a task did.
 struct TaskLine {
   TaskTime time;
   std::string gflops;  // empty where the task computes nothing or its cost is unknown
   std::string gigabytes;
 
-  TaskLine(const TaskTime& measured, const TaskReport& task, size_t runs) : time(measured) {
+  TaskLine(const TaskTime& measured, const TaskReport& task, int64_t executions) : time(measured) {
     const auto rate = [&](std::optional<double> each, double factor) -> std::string {
       if (!each || *each == 0 || time.time.count() == 0) return "";
       const auto nanoseconds = static_cast<double>(time.time.count());
-      return fmt::format("{:.1f}", factor * *each * static_cast<double>(runs) / nanoseconds);
+      return fmt::format("{:.1f}", factor * *each * static_cast<double>(executions) / nanoseconds);
     };
     gflops = rate(task.multiply_adds, 2);
     gigabytes = rate(task.moved_bytes, 1);
@@ -82,8 +82,9 @@ struct TaskLine {
 std::string ProfileText(const Measurement& measured, const PlanReport& report) {
   std::vector<TaskLine> tasks;
   Nanoseconds sum{0};
+  const auto executions = static_cast<int64_t>(measured.times.size()) * TimesOf(report);
   for (size_t i = 0; i < measured.tasks.size(); ++i) {
-    tasks.emplace_back(measured.tasks[i], report.tasks[i], measured.times.size());
+    tasks.emplace_back(measured.tasks[i], report.tasks[i], executions);
     sum += measured.tasks[i].time;
   }
   std::ranges::stable_sort(tasks, std::greater<>(),
@@ -98,8 +99,9 @@ std::string ProfileText(const Measurement& measured, const PlanReport& report) {
   for (const auto& [time, gflops, gigabytes] : tasks) {
     if (time.time.count() == 0) continue;
     begin(time.time);
-    text += fmt::format("  {:>7}  {:>7}  {:>6}  {}: {}\n", fmt::join(time.threads, ","), gflops,
-                        gigabytes, time.task, time.kernel);
+    text += fmt::format("  {:>7}  {:>7}  {:>6}  {}: {}\n",
+                        fmt::format("{}", fmt::join(time.threads, ",")), gflops, gigabytes,
+                        time.task, time.kernel);
   }
   for (const auto& [time, name] : {std::pair(sum, "all tasks"), {measured.total, "the run"}}) {
     begin(time);

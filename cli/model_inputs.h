@@ -37,4 +37,10 @@ StatusOr<std::vector<NamedTensor>> MakeInputs(const ModelInfo& info,
 // The plan for the shapes of these inputs.
 StatusOr<PlanReport> ReportFor(const Model& model, const std::vector<NamedTensor>& inputs);
 
+// How often a run does the work that the report gives for each task: where the whole batch runs in
+// parts it is that of one, and the last part may have fewer items.
+inline int64_t TimesOf(const PlanReport& report) {
+  return report.merged.empty() ? report.parts : 1;
+}
+
 }  // namespace tandem::cli

@@ -172,7 +172,7 @@ StatusOr<double> ProductsOf(const Model& model, const std::vector<NamedTensor>& 
   ASSIGN_OR_RETURN(const PlanReport report, cli::ReportFor(model, inputs));
   double products = 0;
   for (const TaskReport& task : report.tasks) products += task.multiply_adds.value_or(0);
-  return products;
+  return products * static_cast<double>(cli::TimesOf(report));
 }
 
 Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,

@@ -20,11 +20,14 @@ compare() {
   printf '\n%s (`%s`)\n\n' "$title" "$*"
   "$bench" --iterations 21 "$@" "${models[@]}" | awk '
     NR == 1 { next }
-    NR == 2 { print "| network | Tandem, ms | ONNX Runtime, ms | ratio | load, ms | ONNX Runtime, ms | ratio | apart |"
-              print "|---|---|---|---|---|---|---|---|"; next }
-    { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6, $7, $8
-      runs += log($4); loads += log($7); n++ }
-    END { printf "| geometric mean | | | %.2f | | | %.2f | |\n", exp(runs / n), exp(loads / n) }'
+    NR == 2 { printf "| network | Tandem, ms | ONNX Runtime, ms | ratio | of peak | load, ms | ONNX Runtime, ms | ratio "
+              print "| memory, MiB | ONNX Runtime, MiB | ratio | apart |"
+              print "|---|---|---|---|---|---|---|---|---|---|---|---|"; next }
+    { for (i = 1; i <= NF; ++i) printf "| %s ", $i
+      print "|"
+      runs += log($4); loads += log($8); memories += log($11); n++ }
+    END { printf "| geometric mean | | | %.2f | | | | %.2f | | | %.2f | |\n",
+                 exp(runs / n), exp(loads / n), exp(memories / n) }'
 }
 
 compare "One thread, AVX-512" "${networks[@]}" -- --threads 1 --cpu avx512
