@@ -148,7 +148,7 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     plan_options.stopped = load.stopped;
     plan_options.fork_gate = ForkGateOf(options_, *parallel_);
     ASSIGN_OR_RETURN(std::unique_ptr<plan::Plan> plan,
-                     plan::BuildPlan(graph, plan_options, constants_, packs_));
+                     plan::BuildPlan(std::move(graph), plan_options, constants_, packs_));
     plan->optimized = std::move(report);
     std::ranges::move(resolved.contradictions, std::back_inserter(plan->declines));
     return plan;

@@ -75,9 +75,9 @@ void CollectConstants(const Plan& plan, std::set<graph::ConstantRef>& constants)
 class Builder {
  public:
   // `path` stands before the nodes of a body in errors.
-  Builder(const graph::Graph& graph, const PlanOptions& options, graph::ConstantStore& constants,
+  Builder(graph::Graph graph, const PlanOptions& options, graph::ConstantStore& constants,
           PackStore& packs, std::string path = {})
-      : graph_(graph),
+      : graph_(std::move(graph)),
         options_(options),
         constants_(constants),
         packs_(packs),
@@ -270,7 +270,30 @@ class Builder {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(AddBodies(task, path_ + name));
-    return annotate(AddBound(std::move(task)));
+    RETURN_IF_ERROR(annotate(AddBound(std::move(task))));
+    const Task& added = plan_->tasks.back();
+    for (size_t port = 0; port < node.inputs.size(); ++port) {
+      if (node.inputs[port] != graph::kNoValue) {
+        CountUse(node.inputs[port], added.inputs[port], added.packed[port]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A constant of which packs were made for all who read it goes at once: the weights of a model
+  // and their packs are never all there at the same time.
+  void CountUse(graph::ValueId id, ValueIndex read, bool packed) {
+    const graph::Value& value = graph_.value(id);
+    if (value.constant == nullptr) return;
+    Uses& uses = uses_[id];
+    uses.packed = uses.packed && packed;
+    uses.reads.push_back(read);
+    if (uses.reads.size() < value.uses.size() || !uses.packed) return;
+    for (const ValueIndex index : uses.reads) {
+      if (At(index).constant != nullptr) At(index).content = At(index).constant->hash();
+      At(index).constant = nullptr;
+    }
+    graph_.mutable_value(id).constant = nullptr;
   }
 
   // True when output 0 lies in the memory of input 0 as it is.
@@ -374,8 +397,8 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // Readers of every value; constants that only packs were made of are let go, and views that are
-  // read as they are get bytes of their own.
+  // Readers of every value; constants that nobody reads are let go, and views that are read as they
+  // are get bytes of their own.
   Status FinishValues() {
     std::vector<bool> read_native(plan_->values.size(), false);
     for (size_t t = 0; t < plan_->tasks.size(); ++t) {
@@ -447,13 +470,20 @@ class Builder {
          fmt::format("branch of {} tasks", branch.tasks), std::move(rule), std::move(numbers)});
   }
 
-  const graph::Graph& graph_;
+  // What has become of the uses of a constant.
+  struct Uses {
+    std::vector<ValueIndex> reads;
+    bool packed = true;  // all of them
+  };
+
+  graph::Graph graph_;
   const PlanOptions& options_;
   graph::ConstantStore& constants_;
   PackStore& packs_;
   const std::string path_;
   Layouts layouts_;
   std::map<Key, ValueIndex> index_;
+  std::map<graph::ValueId, Uses> uses_;
   absl::flat_hash_set<const ops::Pack*> known_packs_;  // those in plan_->packs
   std::vector<Status> errors_;
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
@@ -484,11 +514,12 @@ HeldBytes BytesOf(const std::vector<const Plan*>& plans) {
   return held;
 }
 
-StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
+StatusOr<std::unique_ptr<Plan>> BuildPlan(graph::Graph graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs) {
-  Builder builder(graph, options, constants, packs);
+  BatchAnalysis batch = AnalyzeBatch(graph, options.defaults);
+  Builder builder(std::move(graph), options, constants, packs);
   ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, builder.Build());
-  plan->batch = AnalyzeBatch(graph, options.defaults);
+  plan->batch = std::move(batch);
   builder.AddRoles(plan->batch, *plan);
   if (!plan->batch.joinable && !plan->batch.fixed_at_one) plan->cut = FindCut(*plan);
   return plan;

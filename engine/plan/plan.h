@@ -98,11 +98,12 @@ struct PlanOptions {
   std::function<bool()> stopped;
 };
 
-// Binds every node of `graph`, which is optimized, resolved and inferred. Each body of control flow
+// Binds every node of `graph`, which is optimized, resolved and inferred; weights of which packs
+// are made go with it as soon as they can, where nobody else holds them. Each body of control flow
 // becomes a plan of its own; its requests do not join, as the node's do not. Unimplemented or
 // InvalidArgument lists every node that has no kernel, with the path to it, not the first one only;
 // Cancelled when it was stopped.
-StatusOr<std::unique_ptr<Plan>> BuildPlan(const graph::Graph& graph, const PlanOptions& options,
+StatusOr<std::unique_ptr<Plan>> BuildPlan(graph::Graph graph, const PlanOptions& options,
                                           graph::ConstantStore& constants, PackStore& packs);
 
 // What is known of the plan before any shapes are.

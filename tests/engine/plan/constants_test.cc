@@ -4,6 +4,7 @@
 
 #include "engine/plan/plan.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
 
 namespace tandem::plan {
 namespace {
@@ -43,6 +44,58 @@ TEST(PlanConstants, WithoutMemoryForAnOutputItIsNamed) {
       .Output("big");
   EXPECT_EQ(std::string(Message(BuildWithoutMemory(builder))),
             fmt::format("a graph output: constant 'big': {}", kReason));
+}
+
+// Bytes of constants that are alive before each node is bound, and after the last.
+std::vector<size_t> BytesWhileBuilding(test::GraphBuilder& builder) {
+  graph::Graph graph = builder.Build();
+  // The builder goes on holding its own.
+  graph::ConstantStore constants;
+  for (graph::ValueId id = 0; id < graph.value_limit(); ++id) {
+    graph::ConstantRef& constant = graph.mutable_value(id).constant;
+    if (constant != nullptr) constant = constants.Intern(*constant->SpellOut());
+  }
+  std::vector<size_t> bytes;
+  PlanOptions options;
+  options.isa = DetectIsa();
+  options.stopped = [&] {
+    bytes.push_back(constants.stats().bytes);
+    return false;
+  };
+  PackStore packs;
+  const auto plan = BuildPlan(std::move(graph), options, constants, packs);
+  EXPECT_TRUE(plan.ok()) << Message(plan.status());
+  bytes.push_back(constants.stats().bytes);
+  return bytes;
+}
+
+TEST(PlanConstants, AWeightGoesWithTheLastOfItsReadersWhereAllPackIt) {
+  constexpr int64_t kSize = 64;
+  constexpr size_t kBytes = kSize * kSize * sizeof(float);
+  test::GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, kSize})
+      .Constant("v", test::RandomFloats({kSize, kSize}, 1))
+      .Constant("w", test::RandomFloats({kSize, kSize}, 2))
+      .Node("MatMul", {"x", "v"}, {"a"})
+      .Node("MatMul", {"a", "w"}, {"b"})
+      .Node("MatMul", {"b", "v"}, {"y"})
+      .Output("y");
+  EXPECT_EQ(BytesWhileBuilding(builder), (std::vector<size_t>{2 * kBytes, 2 * kBytes, kBytes, 0}));
+}
+
+TEST(PlanConstants, AWeightStaysThatIsReadAsItIsOrAnOutput) {
+  constexpr int64_t kSize = 64;
+  constexpr size_t kBytes = kSize * kSize * sizeof(float);
+  test::GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, kSize})
+      .Constant("v", test::RandomFloats({kSize, kSize}, 1))
+      .Constant("w", test::RandomFloats({kSize, kSize}, 2))
+      .Node("MatMul", {"x", "v"}, {"a"})
+      .Node("Add", {"a", "v"}, {"b"})
+      .Node("MatMul", {"b", "w"}, {"y"})
+      .Output("y")
+      .Output("w");
+  EXPECT_EQ(BytesWhileBuilding(builder), (std::vector<size_t>(4, 2 * kBytes)));
 }
 
 }  // namespace
