@@ -78,7 +78,8 @@ struct TaskLine {
 };
 
 // The longest first, with the threads that ran it, numbered within a run. All threads' times are
-// added, so the sum passes the run's where several ran; rates are those of one thread.
+// added, so the sum passes the run's where several ran; rates are per time of a thread that started
+// the task.
 std::string ProfileText(const Measurement& measured, const PlanReport& report) {
   std::vector<TaskLine> tasks;
   Nanoseconds sum{0};

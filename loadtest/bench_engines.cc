@@ -119,7 +119,7 @@ struct Level {
   }
 };
 
-// A figure of /proc/self/status, "VmRSS" or "VmHWM", in MiB.
+// A figure of /proc/self/status, "VmRSS:" or "VmHWM:", in MiB.
 double OwnMemory(std::string_view figure) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -151,9 +151,9 @@ StatusOr<double> PeakMemory(std::string_view engine, const std::string& path,
 Status PrintMemory(std::string_view engine, const std::string& path, const Arguments& arguments,
                    EngineOptions options) {
   const double before = OwnMemory("VmRSS:");
-  options.threads = arguments.threads;
-  const Engine tandem(options);
   if (engine == kTandem) {
+    options.threads = arguments.threads;
+    const Engine tandem(options);
     ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, cli::Load(tandem, path));
     ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, MakeInputs(*model, arguments.batch));
     RETURN_IF_ERROR(model->Run(inputs).status());

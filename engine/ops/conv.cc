@@ -246,7 +246,7 @@ class Conv final : public Operator {
   }
 
   Decision TryFusePrologue(const PrologueRequest& request) const override {
-    return TryFuseConvs(ConvsOf(request.stages), attributes_, before_, request);
+    return TryFuseConvs(ConvsOf(request.stages), attributes_, request);
   }
 
   BatchAnswer Batch(const BatchQuery& query) const override {

@@ -17,22 +17,11 @@ struct Part {
   int weights = -1;  // their input port
   Shape weight_shape;
   BoundStages stages;  // behind it
-  PackRef pack;        // null: packed in each run, or not at all
+  PackRef pack;        // null for the reference
 
   static StatusOr<Part> Make(std::shared_ptr<const ConvForm> form, const ConvStage& stage,
                              size_t end, BindContext& context);
-
-  // Of weights that are packed in each run.
-  int64_t PackedFloats(Arithmetic arithmetic) const {
-    if (pack != nullptr || arithmetic.isa == Isa::kReference) return 0;
-    return form->FormatOf(arithmetic, weight_shape).floats;
-  }
-  // In the pack, or at `to`.
-  const float* Packed(Arithmetic arithmetic, const StepContext& context, float* to) const {
-    if (pack != nullptr) return reinterpret_cast<const float*>(pack->buffer.data());
-    form->Pack(arithmetic, context.input(weights), to);
-    return to;
-  }
+  const float* packed() const { return reinterpret_cast<const float*>(pack->buffer.data()); }
   RunStages Stages(const StepContext& context) const;
 };
 
@@ -42,23 +31,20 @@ StatusOr<Part> Part::Make(std::shared_ptr<const ConvForm> form, const ConvStage&
   Part part;
   part.form = std::move(form);
   part.weights = stage.weights;
-  const ValueFacts& weights = context.input(part.weights);
-  const std::optional<Shape> shape = weights.shape();
-  if (!shape || weights.dtype != DType::kFloat) {
-    return Internal("weights of the prologue are {} of unknown extents where float is expected",
-                    DTypeName(weights.dtype));
+  const graph::ConstantRef weights = context.constant(part.weights);
+  if (weights == nullptr || weights->dtype() != DType::kFloat) {
+    return Internal("weights of the prologue are no constant of float");
   }
-  part.weight_shape = *shape;
+  part.weight_shape = weights->shape();
   const graph::Node& node = context.node();
   ASSIGN_OR_RETURN(
       part.stages,
       BindStages(node,
                  std::span(node.prologue).subspan(stage.index + 1).first(end - stage.index - 1)));
-  if (context.isa() != Isa::kReference && context.constant(part.weights) != nullptr) {
-    ASSIGN_OR_RETURN(
-        part.pack,
-        context.MakePack(part.weights, PackSpecOf(part.form, context.arithmetic(), *shape)));
-  }
+  if (context.isa() == Isa::kReference) return part;
+  ASSIGN_OR_RETURN(
+      part.pack, context.MakePack(part.weights,
+                                  PackSpecOf(part.form, context.arithmetic(), part.weight_shape)));
   return part;
 }
 
@@ -107,31 +93,19 @@ class StripsForm final : public ConvForm {
 
   int64_t ScratchFloats(Arithmetic arithmetic, const ConvGeometry& geometry,
                         int threads) const override {
-    const int64_t between =
-        HasStrips(arithmetic, geometry)
-            ? kernels::DepthwiseStripsScratchFloats(arithmetic, StripsOf(geometry), threads)
-            : ExpandedFloats(geometry) + FilteredFloats(geometry);
-    return PackedFloats(arithmetic) + between;
+    if (!HasStrips(arithmetic, geometry)) {
+      return ExpandedFloats(geometry) + FilteredFloats(geometry);
+    }
+    return kernels::DepthwiseStripsScratchFloats(arithmetic, StripsOf(geometry), threads);
   }
 
   void Run(const Work& work) const override;
-  void RunReference(const Work& work) const override {
-    const auto native = [&](const std::optional<Part>& part) -> const float* {
-      return part ? work.context.input(part->weights).data<float>() : nullptr;
-    };
-    RunOneByOne(work, {native(expansion_), native(depthwise_)}, &ConvForm::RunReference);
-  }
+  void RunReference(const Work& work) const override { RunOneByOne(work, &ConvForm::RunReference); }
   void RunReference(const ConvGeometry&, const double*, const double*, double*) const override {
     CHECK(false, "convolutions of a prologue are float32");
   }
 
  private:
-  // Weights of the convolutions in the prologue, null where there is none.
-  struct Weights {
-    const float* expansion = nullptr;
-    const float* depthwise = nullptr;
-  };
-
   bool HasStrips(Arithmetic arithmetic, const ConvGeometry& geometry) const {
     return arithmetic.isa != Isa::kReference &&
            kernels::HasShortGroups(arithmetic.isa, DepthwiseOf(geometry));
@@ -163,10 +137,6 @@ class StripsForm final : public ConvForm {
     if (!depthwise_) return 0;
     return geometry.batch * geometry.out_pixels() * depthwise_->weight_shape[0];
   }
-  int64_t PackedFloats(Arithmetic arithmetic) const {
-    return (expansion_ ? expansion_->PackedFloats(arithmetic) : 0) +
-           (depthwise_ ? depthwise_->PackedFloats(arithmetic) : 0);
-  }
 
   // Extents of the kernel's problem.
   kernels::DepthwiseStrips StripsOf(const ConvGeometry& geometry) const {
@@ -176,8 +146,7 @@ class StripsForm final : public ConvForm {
     if (depthwise_) strips.projection.emplace().problem.n = geometry.out_channels;
     return strips;
   }
-  void RunOneByOne(const Work& work, const Weights& weights,
-                   void (ConvForm::*run)(const Work&) const) const;
+  void RunOneByOne(const Work& work, void (ConvForm::*run)(const Work&) const) const;
 
   std::optional<Part> expansion_;
   std::optional<Part> depthwise_;  // nothing: the node's own
@@ -198,27 +167,21 @@ StatusOr<std::shared_ptr<const ConvForm>> StripsForm::Make(const ConvStages& bef
   return form;
 }
 
-void StripsForm::RunOneByOne(const Work& work, const Weights& weights,
-                             void (ConvForm::*run)(const Work&) const) const {
-  float* between = work.scratch + PackedFloats(work.arithmetic);
+void StripsForm::RunOneByOne(const Work& work, void (ConvForm::*run)(const Work&) const) const {
+  float* between = work.scratch;
   const float* x = work.data.x;
-  const auto run_part = [&](const Part& part, const ConvGeometry& geometry, const float* packed,
-                            int64_t floats) {
+  const auto run_part = [&](const Part& part, const ConvGeometry& geometry, int64_t floats) {
     const RunStages stages = part.Stages(work.context);
     const kernels::ConvData data{x, between, work.data.zeros, &stages.stages,
                                  stages.operands.data()};
-    ((*part.form).*run)({work.arithmetic, geometry, packed, data, nullptr, work.context});
+    const float* weights =
+        part.pack != nullptr ? part.packed() : work.context.input(part.weights).data<float>();
+    ((*part.form).*run)({work.arithmetic, geometry, weights, data, nullptr, work.context});
     x = between;
     between += floats;
   };
-  if (expansion_) {
-    run_part(*expansion_, ExpansionOf(work.geometry), weights.expansion,
-             ExpandedFloats(work.geometry));
-  }
-  if (depthwise_) {
-    run_part(*depthwise_, DepthwiseOf(work.geometry), weights.depthwise,
-             FilteredFloats(work.geometry));
-  }
+  if (expansion_) run_part(*expansion_, ExpansionOf(work.geometry), ExpandedFloats(work.geometry));
+  if (depthwise_) run_part(*depthwise_, DepthwiseOf(work.geometry), FilteredFloats(work.geometry));
   const ConvGeometry last = depthwise_ ? ProjectionOf(work.geometry) : DepthwiseOf(work.geometry);
   kernels::ConvData data = work.data;
   data.x = x;
@@ -226,16 +189,7 @@ void StripsForm::RunOneByOne(const Work& work, const Weights& weights,
 }
 
 void StripsForm::Run(const Work& work) const {
-  Weights weights;
-  float* packed = work.scratch;
-  if (expansion_) {
-    weights.expansion = expansion_->Packed(work.arithmetic, work.context, packed);
-    packed += expansion_->PackedFloats(work.arithmetic);
-  }
-  if (depthwise_) weights.depthwise = depthwise_->Packed(work.arithmetic, work.context, packed);
-  if (!HasStrips(work.arithmetic, work.geometry)) {
-    return RunOneByOne(work, weights, &ConvForm::Run);
-  }
+  if (!HasStrips(work.arithmetic, work.geometry)) return RunOneByOne(work, &ConvForm::Run);
   kernels::DepthwiseStrips strips = StripsOf(work.geometry);
   strips.data = work.data;
   strips.packed = work.weights;
@@ -243,7 +197,7 @@ void StripsForm::Run(const Work& work) const {
   RunStages filtered;
   if (expansion_) {
     expanded = expansion_->Stages(work.context);
-    strips.expansion->packed = weights.expansion;
+    strips.expansion->packed = expansion_->packed();
     strips.expansion->problem.a = work.data.x;
     strips.expansion->problem.epilogue = &expanded.stages;
     strips.expansion->problem.operands = expanded.operands.data();
@@ -254,13 +208,11 @@ void StripsForm::Run(const Work& work) const {
     strips.projection->problem.c = work.data.y;
     strips.projection->problem.epilogue = work.data.epilogue;
     strips.projection->problem.operands = work.data.operands;
-    strips.packed = weights.depthwise;
+    strips.packed = depthwise_->packed();
     strips.data.epilogue = &filtered.stages;
     strips.data.operands = filtered.operands.data();
   }
-  kernels::ConvDepthwiseStrips(work.arithmetic, strips,
-                               work.scratch + PackedFloats(work.arithmetic),
-                               work.context.parallel());
+  kernels::ConvDepthwiseStrips(work.arithmetic, strips, work.scratch, work.context.parallel());
 }
 
 bool IsNumber(const graph::Dim& dim, int64_t number) {
@@ -364,27 +316,25 @@ Decision TryFuseExpansion(const ConvStage& pointwise, const ConvAttributes& dept
 
 }  // namespace
 
-Decision TryFuseConvs(const ConvStages& stages, const ConvAttributes& own, const ConvStages& before,
+Decision TryFuseConvs(const ConvStages& stages, const ConvAttributes& own,
                       const PrologueRequest& request) {
-  if (!before.empty() || stages.empty()) return Decision();
+  if (stages.empty()) return Decision();
   const ConvStage& last = stages.back();
   if (own.group == 1) return TryFuseDepthwise(last, own, request);
-  return stages.size() == 1 ? TryFuseExpansion(last, own, request) : Decision();
+  if (stages.size() == 1) return TryFuseExpansion(last, own, request);
+  return Decision::Decline("depthwise: the convolution before has one in its own prologue");
 }
 
 double ProductsOf(const ConvStages& stages, const StepShapes& shapes) {
+  const Shape& x = shapes.inputs[kConvX];
+  const Shape& y = shapes.outputs[0];
   double products = 0;
-  Shape x = shapes.inputs[kConvX];
   for (const ConvStage& stage : stages) {
+    // A pointwise convolution comes before the depthwise one, which alone changes the image.
+    const Shape& image = stage.attributes.group == 1 ? x : y;
     const Shape& w = shapes.inputs[static_cast<size_t>(stage.weights)];
-    const ConvGeometry geometry = ConvGeometryOf(stage.attributes, x, w);
-    products += static_cast<double>(geometry.batch * geometry.out_pixels()) *
+    products += static_cast<double>(image[0] * image.Product(2, image.rank())) *
                 static_cast<double>(w.elements());
-    x[1] = w[0];
-    const auto spatial = static_cast<size_t>(x.rank() - 2);
-    for (size_t i = 0; i < spatial; ++i) {
-      x[static_cast<int>(i) + 2] = geometry.axes[kernels::kConvAxes - spatial + i].out;
-    }
   }
   return products;
 }

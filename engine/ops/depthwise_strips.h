@@ -20,9 +20,9 @@ struct ConvStage {
 };
 using ConvStages = absl::InlinedVector<ConvStage, 2>;
 
-// Whether the convolution `own`, which has `before` in its prologue, takes those of the request as
-// well: `stages`, whose places are those in the request.
-Decision TryFuseConvs(const ConvStages& stages, const ConvAttributes& own, const ConvStages& before,
+// Whether the convolution `own` takes those of the request: `stages`, whose places are those in the
+// request.
+Decision TryFuseConvs(const ConvStages& stages, const ConvAttributes& own,
                       const PrologueRequest& request);
 
 // Multiply-adds of the convolutions in a prologue.

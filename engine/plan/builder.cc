@@ -274,15 +274,15 @@ class Builder {
     const Task& added = plan_->tasks.back();
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       if (node.inputs[port] != graph::kNoValue) {
-        CountUse(node.inputs[port], added.inputs[port], added.packed[port]);
+        ReleaseIfPacked(node.inputs[port], added.inputs[port], added.packed[port]);
       }
     }
     return absl::OkStatus();
   }
 
-  // A constant of which packs were made for all who read it goes at once: the weights of a model
-  // and their packs are never all there at the same time.
-  void CountUse(graph::ValueId id, ValueIndex read, bool packed) {
+  // A constant of which packs were made for all who read it goes at once, so that all weights of a
+  // model and all their packs need not be there at the same time.
+  void ReleaseIfPacked(graph::ValueId id, ValueIndex read, bool packed) {
     const graph::Value& value = graph_.value(id);
     if (value.constant == nullptr) return;
     Uses& uses = uses_[id];

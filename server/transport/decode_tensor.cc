@@ -122,7 +122,7 @@ std::string FilledFields(const InferTensorContents& contents) {
 
 // The declared type's field holds as many elements as the shape says, and no other field any.
 Status CheckFields(const DeclaredTensor& declared, const InferTensorContents& contents) {
-  if (!HasElements(contents)) {
+  if (!HasElements(contents) && declared.shape.elements() > 0) {
     return InvalidArgument("{} takes {} elements, but neither raw_input_contents nor contents came",
                            Expected(declared), declared.shape.elements());
   }

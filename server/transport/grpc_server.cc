@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kQuiet{250};
 constexpr std::chrono::milliseconds kQuietPoll{5};
 constexpr std::chrono::milliseconds kLongestQuiet{1000};
 
+// What answers that are written late have to arrive before their connection is cut.
+constexpr std::chrono::milliseconds kCloseTime{250};
+
 void PrepareLibrary() {
   static const bool once = [] {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -106,17 +109,22 @@ class GrpcServer::Impl {
     if (server_ == nullptr) return;
     health_.EndWatches();
     const auto end = std::chrono::steady_clock::now() + timeout;
-    inference_.gate().Close();
-    AwaitCalls(end, [this] { return inference_.gate().waiting(); });
+    AnswerGate& gate = inference_.gate();
+    gate.Close();
+    AwaitCalls(std::min(end, std::chrono::steady_clock::now() + kLongestQuiet),
+               [&gate] { return gate.waiting(); });
     AwaitQuiet(end);
+    // An idle client does not read its GOAWAY, and a call that it sends then is CANCELLED, not
+    // UNAVAILABLE: connections are cut as soon as the refusals have left. Only where other answers
+    // leave as late as they do is there time for them to arrive.
+    const bool only_refusals = inference_.open_calls() <= gate.waiting();
     {
       // From here on nobody listens and every connection has its GOAWAY.
       const ShutdownNotice notice(*server_);
-      inference_.gate().Open();
+      gate.Open();
       AwaitCalls(end, [] { return 0; });
-      // An idle client does not read its GOAWAY, and a call that it sends now is CANCELLED, not
-      // UNAVAILABLE: there is no more time for closing than it takes.
-      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Shutdown(std::chrono::system_clock::now() +
+                        (only_refusals ? std::chrono::milliseconds(0) : kCloseTime));
     }
     server_.reset();
   }

@@ -44,7 +44,7 @@ struct ExpansionQuery {
 
 // What lies between them passes a cache of the second level or nearly does.
 inline constexpr int64_t kLeastExpandedFloats = int64_t{1} << 17;
-// The rows of a window and the weights of the first share it with a strip.
+// The rows of one window and the weights of the first; a strip has several, with as many rows.
 inline constexpr int64_t kMostWindowFloats = int64_t{1} << 17;
 inline constexpr int64_t kMostExpansionWeights = int64_t{1} << 16;
 

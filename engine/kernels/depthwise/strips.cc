@@ -28,7 +28,7 @@ struct Cut {
     const int64_t even = CeilDiv(std::max<int64_t>(1, least), kStripsPerItem) * kStripsPerItem;
     pixels = kernel.max_rows * std::max<int64_t>(1, CeilDiv(item_tiles, even));
     this->strips = CeilDiv(depthwise.out_pixels(), pixels);
-    if (!strips.expansion) return;
+    if (!strips.expansion || this->strips == 0) return;
     const WindowAxis& axis = depthwise.axes[1];
     const int64_t width = depthwise.axes[2].out;
     const bool whole_rows = pixels % width == 0;
@@ -44,7 +44,7 @@ struct Cut {
   }
 };
 
-// The kernel of the tiles that strips consist of.
+// The kernel whose tiles strips are cut for.
 TileKernel KernelFor(Arithmetic arithmetic, const DepthwiseStrips& strips) {
   const int64_t channels = strips.depthwise.in_channels;
   if (strips.projection) return TileKernelFor(arithmetic, channels, strips.projection->problem.n);

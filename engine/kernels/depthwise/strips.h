@@ -3,8 +3,8 @@
 //   u[q, c] = epilogue(sum over b of x[q, b] * v[b, c])  the expansion; without it, u is x
 //   z[p, c] = epilogue(depthwise convolution of u)
 //   y[p, m] = epilogue(sum over c of z[p, c] * w[c, m])  the projection; without it, y is z
-// Strips of z, and the rows of u that they are made of, are in scratch memory that stays in a cache
-// and never go to memory as a whole. Both pointwise convolutions are an inverted bottleneck
+// Strips of z, and the rows of u that the windows of a strip reach, are in scratch memory and never
+// there as a whole. Both pointwise convolutions are an inverted bottleneck
 // (Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", 2018, section 3.3, and
 // 5 on memory).
 //

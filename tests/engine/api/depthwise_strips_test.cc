@@ -2,6 +2,7 @@
 // without the memory between them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <algorithm>
 
@@ -112,6 +113,7 @@ TEST(DepthwiseStrips, ItsCostIsThatOfAllConvolutions) {
     const PlanReport report = Plan(Build(block));
     const PlanReport apart =
         Plan(Build(block), {.threads = 2, .disabled_passes = {"fuse_depthwise"}});
+    ASSERT_NE(PairOf(report), nullptr);
     double products = 0;
     for (const TaskReport& task : apart.tasks) products += task.multiply_adds.value_or(0);
     double together = 0;
@@ -128,8 +130,10 @@ TEST(DepthwiseStrips, TheNumbersAreThoseOfTheNodesOneByOne) {
         Block{.inputs = 3, .channels = 33, .height = 99, .width = 77, .stride = 2}}) {
     SCOPED_TRACE(fmt::format("{} -> {} channels", block.channels, block.out));
     const std::string bytes = Build(block);
-    if (block.stride == 1) {
-      EXPECT_NE(PairOf(Plan(bytes)), nullptr);
+    if (block.stride == 1 || block.inputs > 0) {
+      const PlanReport report = Plan(bytes);
+      ASSERT_NE(PairOf(report), nullptr);
+      EXPECT_EQ(std::ranges::count(PairOf(report)->prologue, "Conv"), block.inputs > 0 ? 2 : 1);
     }
     ExpectMeans(bytes, {.oracle = bytes, .options = test::WithoutPasses()});
     ExpectMeans(bytes, {.oracle = bytes,
@@ -159,6 +163,37 @@ TEST_P(OfBlock, EachInstructionSetHasTheBitsOfTheNodesOneByOne) {
 
 TEST_P(OfBlock, ItemsOfABatchHaveTheBitsThatTheyHaveAlone) {
   for (const int64_t items : {2, 3, 7}) test::ExpectItemsAlone(Build(GetParam()), items);
+}
+
+// The extents between the convolutions are declared, those of the request are open: nothing is
+// known of the request when the plan is made.
+TEST(DepthwiseStrips, AnImageThatIsOpenBeforeTheConvolutions) {
+  const graph::Dim open = graph::Dim::Symbol("H");
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 3, open, open})
+      .Initializer("u", RandomFloats({32, 3, 1, 1}, 1))
+      .Initializer("v", RandomFloats({32, 1, 5, 5}, 2))
+      .Initializer("w", RandomFloats({4, 32, 1, 1}, 3))
+      .Node("Conv", {"x", "u"}, {"a"})
+      .Node("Conv", {"a", "v"}, {"d"}, {{"group", int64_t{32}}})
+      .Node("Conv", {"d", "w"}, {"y"})
+      .Output("y");
+  for (const auto& [name, size] : {std::pair("a", 68), std::pair("d", 64)}) {
+    auto& info = *builder.proto().mutable_graph()->add_value_info();
+    info.set_name(name);
+    auto& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(::onnx::TensorProto::FLOAT);
+    for (const int extent : {2, 32, size, size}) {
+      type.mutable_shape()->add_dim()->set_dim_value(extent);
+    }
+  }
+  const std::string bytes = builder.Serialize();
+  const Engine engine(EngineOptions{.threads = 2});
+  const auto model = LoadModel(engine, bytes);
+  const std::vector<NamedTensor> inputs = {{"x", RandomFloats({2, 3, 68, 68}, 4)}};
+  const auto answer = model->Run(inputs);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->outputs[0].tensor.shape(), (Shape{2, 4, 64, 64}));
 }
 
 TEST(DepthwiseStrips, TheResultBetweenTakesNoMemory) {

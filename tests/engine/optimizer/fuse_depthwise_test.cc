@@ -220,6 +220,25 @@ TEST(FuseDepthwise, OnlyAPointwiseConvolutionIsExpandedInRows) {
   EXPECT_EQ(Fused(builder).order().size(), 2U);
 }
 
+TEST(FuseDepthwise, AConvolutionThatHasOneInItsPrologueIsNoExpansion) {
+  GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, 32, 64, 64});
+  builder.Constant("v", RandomFloats({32, 1, 3, 3}, 1))
+      .Constant("w", RandomFloats({32, 32, 1, 1}, 2));
+  const graph::Attributes spatial = {{"group", int64_t{32}}, {"pads", Ints{1, 1, 1, 1}}};
+  builder.Node("Conv", {"x", "v"}, {"a"}, spatial).Node("Conv", {"a", "w"}, {"b"});
+  builder.Node("Conv", {"b", "v"}, {"c"}, spatial, "third").Output("c");
+  graph::Graph graph = builder.Build();
+  const auto report = Optimize(graph, builder.constants(), {});
+  ASSERT_TRUE(report.ok()) << Message(report.status());
+  EXPECT_EQ(graph.order().size(), 2U);
+  const auto third = std::ranges::find_if(report->declines, [](const Decline& decline) {
+    return decline.node.find("third") != std::string::npos;
+  });
+  ASSERT_NE(third, report->declines.end());
+  EXPECT_EQ(third->rule, "depthwise: the convolution before has one in its own prologue");
+}
+
 TEST(FuseDepthwise, AReaderOfWhatIsExpandedStopsIt) {
   Bottleneck builder;
   builder.Output("y").Output("r");

@@ -449,13 +449,16 @@ TEST_F(GrpcServerTest, ShutdownLetsCallsUnderWayFinish) {
   stop.join();
 }
 
-TEST_F(GrpcServerTest, ShutdownWaitsForCallsUnderWay) {
+TEST_F(GrpcServerTest, ShutdownWaitsForCallsLongerThanForConnectionsToClose) {
   backend_.mode = FakeBackend::Mode::kHold;
   std::future<grpc::Status> call =
       std::async(std::launch::async, [&] { return Infer(GoodRequest()); });
   AwaitHeld(1);
   std::thread stop([&] { server_->Shutdown(seconds(20)); });
-  // A server that did not wait would cut the connection long before this.
+  while (CheckCanListen("127.0.0.1", server_->port()).code() == absl::StatusCode::kUnavailable) {
+    std::this_thread::yield();
+  }
+  // Nobody listens any more. A server that did not wait would cut the connection long before this.
   EXPECT_EQ(call.wait_for(milliseconds(1500)), std::future_status::timeout);
   backend_.Release(InferReply{});
   EXPECT_TRUE(call.get().ok());

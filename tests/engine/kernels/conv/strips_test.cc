@@ -231,6 +231,15 @@ TEST(DepthwiseStrips, AnyWindow) {
   ExpectSameBits(1, 19, {cube, cube, cube}, 18, 21);
 }
 
+TEST(DepthwiseStrips, NoPixels) {
+  const WindowAxis none = Axis(0, {.kernel = 3, .pad_begin = 1, .pad_end = 1});
+  const WindowAxis some = Axis(5, {.kernel = 3, .pad_begin = 1, .pad_end = 1});
+  ASSERT_EQ(none.out, 0);
+  for (const WindowAxes& axes : {WindowAxes{none, none}, {none, some}, {some, none}}) {
+    ExpectSameBits(1, 20, axes, 9, 9);
+  }
+}
+
 TEST(DepthwiseStrips, NoItemsNoColumnsAndNoInputs) {
   const WindowAxes axes = Square(5, {.kernel = 3, .pad_begin = 1, .pad_end = 1});
   ExpectSameBits(0, 20, axes, 9, 9);
