@@ -4,7 +4,7 @@
 //
 // z's prologue goes along, so that a pointwise, a depthwise and a pointwise convolution become one
 // node. Whether a kernel takes them is the operator's answer (Operator::TryFusePrologue). Guards: z
-// has this reader only and is no graph output; V, b and what the stages read are constant.
+// has this reader only and is no graph output; W, V, b and what the stages read are constant.
 #include <algorithm>
 
 #include "engine/ops/operator.h"
@@ -80,6 +80,11 @@ ops::Decision CheckGuards(const graph::Graph& graph, const graph::Node& node,
   if (between.uses.size() != 1) {
     return ops::Decision::Decline("the result between the convolutions has other readers",
                                   fmt::format("readers={}", between.uses.size()));
+  }
+  // Weights that become constant later may take a BatchNormalization with them first.
+  if (graph.value(node.inputs[kWeights]).constant == nullptr) {
+    return ops::Decision::Decline("the weights of the convolution are not constant",
+                                  graph.value(node.inputs[kWeights]).name);
   }
   for (size_t port = 1; port < before.inputs.size(); ++port) {
     const ValueId input = before.inputs[port];

@@ -196,6 +196,35 @@ TEST(DepthwiseStrips, AnImageThatIsOpenBeforeTheConvolutions) {
   EXPECT_EQ(answer->outputs[0].tensor.shape(), (Shape{2, 4, 64, 64}));
 }
 
+// Quantised weights become constant late; a BatchNormalization behind them is folded all the same.
+TEST(DepthwiseStrips, ANormalizationBehindQuantisedWeightsIsFoldedFirst) {
+  constexpr int64_t kOut = 8;
+  std::vector<int8_t> weights;
+  for (int i = 0; i < kOut * 22; ++i) weights.push_back(static_cast<int8_t>(i * 37 % 255 - 127));
+  ModelBuilder builder(17);
+  builder.Input("x", DType::kFloat, {kN, 22, 16, 16})
+      .Initializer("v", RandomFloats({22, 1, 3, 3}, 1))
+      .Initializer("q", Tensor::Of<int8_t>({kOut, 22, 1, 1}, weights))
+      .Initializer("scale", RandomFloats({kOut}, 2, 0.01F, 0.02F))
+      .Initializer("zero", Tensor::Of<int8_t>({kOut}, std::vector<int8_t>(kOut, 0)))
+      .Node("Conv", {"x", "v"}, {"d"}, {{"group", int64_t{22}}, {"pads", Ints{1, 1, 1, 1}}})
+      .Node("DequantizeLinear", {"q", "scale", "zero"}, {"w"}, {{"axis", int64_t{0}}})
+      .Node("Conv", {"d", "w"}, {"p"});
+  for (const char* name : {"gain", "shift", "mean", "variance"}) {
+    builder.Initializer(name, RandomFloats({kOut}, 3, 0.5F, 1));
+  }
+  builder.Node("BatchNormalization", {"p", "gain", "shift", "mean", "variance"}, {"n"})
+      .Node("Relu", {"n"}, {"y"})
+      .Output("y", DType::kFloat, {kN, kOut, 16, 16});
+  const std::string bytes = builder.Serialize();
+  const PlanReport report = Plan(bytes);
+  ASSERT_NE(PairOf(report), nullptr);
+  EXPECT_THAT(PairOf(report)->epilogue, ElementsAre("Relu"));
+  ExpectMeans(bytes, {.oracle = bytes,
+                      .options = test::WithoutPasses(),
+                      .tolerance = test::Reduction(22 + 3 * 3)});
+}
+
 TEST(DepthwiseStrips, TheResultBetweenTakesNoMemory) {
   const Block block{.channels = 32, .out = 8, .height = 64, .width = 64};
   const PlanReport together = Plan(Build(block));

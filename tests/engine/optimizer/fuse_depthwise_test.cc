@@ -24,7 +24,7 @@ struct Pair {
   graph::Attributes second = {};
   int64_t kernel = 1;  // of the second
   bool bias = true;
-  std::string given;  // "v" or "b": an input where the others are constants
+  std::string given;  // "v", "b" or "w": an input where the others are constants
 };
 
 Tensor Weights(const Shape& shape, uint32_t seed, DType dtype) {
@@ -54,7 +54,7 @@ struct Builder : GraphBuilder {
     Node("Cast", {"floats"}, {"x"}, {{"to", int64_t{pair.dtype == DType::kFloat ? 1 : 11}}});
     add("v", {between, pair.inputs_per_group, 3, 3}, 1);
     add("b", {between}, 2);
-    Constant("w", Weights({8, between / second_group, pair.kernel, pair.kernel}, 3, pair.dtype));
+    add("w", {8, between / second_group, pair.kernel, pair.kernel}, 3);
     graph::Attributes attributes = pair.first;
     attributes["group"] = groups;
     std::vector<std::string> inputs = {"x", "v"};
@@ -143,6 +143,7 @@ TEST(FuseDepthwise, ASecondReaderStopsIt) {
 TEST(FuseDepthwise, WeightsAndABiasThatAreNotConstantStopIt) {
   ExpectDeclined(FusePair({.given = "v"}), "not constant");
   ExpectDeclined(FusePair({.given = "b"}), "not constant");
+  ExpectDeclined(FusePair({.given = "w"}), "the weights of the convolution are not constant");
 }
 
 // x -> Conv 1x1 e -> Relu r -> depthwise d -> Relu s -> Conv 1x1 y, with as much between the first
