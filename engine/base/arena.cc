@@ -19,10 +19,10 @@ void AdviseHugePages(void* data, size_t bytes) {
 
 void Buffer::Free::operator()(std::byte* data) const { std::free(data); }
 
-StatusOr<Buffer> Buffer::Allocate(size_t bytes, Pages pages) {
+StatusOr<Buffer> Buffer::Allocate(size_t bytes) {
   Buffer buffer;
   if (bytes == 0) return buffer;
-  const bool huge = pages == Pages::kHuge && bytes >= kHugePage;
+  const bool huge = bytes >= kHugePage;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kBufferAlignment, AlignUp(bytes)) != 0) {
     return ResourceExhausted("cannot allocate {} bytes", bytes);

@@ -20,17 +20,14 @@ constexpr size_t AlignUp(size_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// Pages that memory lies on: huge ones, where a buffer fills any, for what is read from end to end
-// again and again, as small ones are then more than the processor remembers. They take longer to
-// get.
-enum class Pages : uint8_t { kSmall, kHuge };
-
-// Owned, uninitialised, aligned bytes. Movable; not thread-safe.
+// Owned, uninitialised, aligned bytes. Movable; not thread-safe. They lie on huge pages where they
+// fill any: the system clears these in a third of the time, and the processor remembers where more
+// of the memory is.
 class Buffer {
  public:
   Buffer() = default;
   // ResourceExhausted names the size when the system has no memory left.
-  static StatusOr<Buffer> Allocate(size_t bytes, Pages pages = Pages::kSmall);
+  static StatusOr<Buffer> Allocate(size_t bytes);
 
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }

@@ -2,12 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include "engine/onnx/open_beneath.h"
 #include "engine/onnx/tensor_decode.h"
@@ -82,11 +80,6 @@ std::string OpenError(int error) {
   }
 }
 
-bool SameFile(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
-         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
-}
-
 // The path of `directory` below `root`; both exist in the file system's eyes only when they are
 // used.
 StatusOr<std::string> PathBelow(const std::string& directory, const std::string& root) {
@@ -98,25 +91,6 @@ StatusOr<std::string> PathBelow(const std::string& directory, const std::string&
     return FailedPrecondition("the directory of external data does not lie in the root of links");
   }
   return below == "." ? std::string() : (below / "").string();
-}
-
-Status ReadFully(int fd, int64_t offset, std::span<std::byte> into, const std::string& location) {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t got = pread(fd, into.data() + done, into.size() - done,
-                              static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return InvalidArgument("external data file {} cannot be read: {}", Quoted(location),
-                             std::strerror(errno));
-    }
-    if (got == 0) {
-      return InvalidArgument("external data file {} became shorter while it was read",
-                             Quoted(location));
-    }
-    done += static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -143,15 +117,6 @@ StatusOr<ExternalLocation> ParseExternalLocation(const ::onnx::TensorProto& prot
     }
   }
   return where;
-}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
 }
 
 Status ExternalData::Open(const std::string& location) {
@@ -217,8 +182,8 @@ StatusOr<Tensor> ExternalData::Read(const ExternalLocation& where, DType dtype,
         where.offset, length, Quoted(where.location), size);
   }
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
-  RETURN_IF_ERROR(
-      ReadFully(file_.get(), where.offset, tensor.mutable_view().mutable_bytes(), where.location));
+  RETURN_IF_ERROR(ReadFully(file_.get(), where.offset, tensor.mutable_view().mutable_bytes(),
+                            "external data file " + Quoted(where.location)));
   struct stat after;
   if (fstat(file_.get(), &after) != 0 || !SameFile(info, after)) {
     return InvalidArgument("external data file {} changed while the model was loaded",

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "engine/onnx/file.h"
 #include "engine/onnx/import.h"
 #include "engine/tensor/tensor.h"
 
@@ -26,20 +27,6 @@ struct ExternalLocation {
 // InvalidArgument for unknown or repeated keys, numbers that are not plain decimals, and locations
 // that are not relative paths below their directory. The key "checksum" is accepted and not used.
 StatusOr<ExternalLocation> ParseExternalLocation(const ::onnx::TensorProto& proto);
-
-// A file descriptor that closes itself.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor();
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 // Opens the files of one model, and keeps the last one open. Not thread-safe.
 class ExternalData {

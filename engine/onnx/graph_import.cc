@@ -127,19 +127,26 @@ Status GraphImporter::AddInitializer(const std::string& name, Tensor tensor, Sco
   return absl::OkStatus();
 }
 
+// One of the main graph.
+StatusOr<Tensor> GraphImporter::TakeInitializer(int index) {
+  ::onnx::TensorProto& own = *model_.mutable_graph()->mutable_initializer(index);
+  std::optional<RawData> elsewhere;
+  if (const std::optional<ByteRange>& range = weights_.ranges[static_cast<size_t>(index)]) {
+    elsewhere = {range->size,
+                 [&](std::span<std::byte> into) { return weights_.read(range->offset, into); }};
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(own, &external_, elsewhere ? &*elsewhere : nullptr));
+  std::string name = std::move(*own.mutable_name());
+  own = ::onnx::TensorProto();
+  own.set_name(std::move(name));
+  return tensor;
+}
+
 Status GraphImporter::AddInitializers(const ::onnx::GraphProto& proto, Scope& scope) {
   for (int i = 0; i < proto.initializer_size(); ++i) {
-    const std::string name = proto.initializer(i).name();
-    if (IsMain(scope)) {
-      ::onnx::TensorProto& own = *model_.mutable_graph()->mutable_initializer(i);
-      ASSIGN_OR_RETURN(Tensor tensor, TakeTensor(own, &external_));
-      own = ::onnx::TensorProto();
-      own.set_name(name);
-      RETURN_IF_ERROR(AddInitializer(name, std::move(tensor), scope));
-    } else {
-      ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto.initializer(i), &external_));
-      RETURN_IF_ERROR(AddInitializer(name, std::move(tensor), scope));
-    }
+    ASSIGN_OR_RETURN(Tensor tensor, IsMain(scope) ? TakeInitializer(i)
+                                                  : DecodeTensor(proto.initializer(i), &external_));
+    RETURN_IF_ERROR(AddInitializer(proto.initializer(i).name(), std::move(tensor), scope));
   }
   for (const ::onnx::SparseTensorProto& initializer : proto.sparse_initializer()) {
     ASSIGN_OR_RETURN(Tensor tensor,

@@ -4,8 +4,10 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,16 +16,26 @@
 #include "engine/onnx/external_data.h"
 #include "engine/onnx/functions.h"
 #include "engine/onnx/scope.h"
+#include "engine/onnx/split_model.h"
 
 namespace tandem::onnx_import {
+
+// The raw_data that a parsed model lacks (split_model.h).
+struct WeightSource {
+  std::span<const std::optional<ByteRange>> ranges;  // by initializer of the main graph
+  // Fills memory with the bytes of the serialized model from `offset` on.
+  std::function<Status(int64_t offset, std::span<std::byte> into)> read;
+};
 
 class GraphImporter {
  public:
   // Everything is borrowed. The elements of the main graph's initializers leave `model` as soon as
   // they are decoded, so that a model is not held twice.
-  GraphImporter(::onnx::ModelProto& model, const Opsets& opsets, const FunctionTable& functions,
-                ExternalData& external, graph::ConstantStore& constants)
+  GraphImporter(::onnx::ModelProto& model, const WeightSource& weights, const Opsets& opsets,
+                const FunctionTable& functions, ExternalData& external,
+                graph::ConstantStore& constants)
       : model_(model),
+        weights_(weights),
         opsets_(opsets),
         functions_(functions),
         external_(external),
@@ -43,6 +55,7 @@ class GraphImporter {
   Status ImportGraph(const ::onnx::GraphProto& proto, Scope& scope);
   Status AddInputs(const ::onnx::GraphProto& proto, Scope& scope);
   Status AddInitializers(const ::onnx::GraphProto& proto, Scope& scope);
+  StatusOr<Tensor> TakeInitializer(int index);
   Status AddInitializer(const std::string& name, Tensor tensor, Scope& scope);
   Status SetTypes(const ::onnx::GraphProto& proto, Scope& scope);
   Status AddOutputs(const ::onnx::GraphProto& proto, Scope& scope);
@@ -74,6 +87,7 @@ class GraphImporter {
   Status CheckProduced(const Scope& inner);
 
   ::onnx::ModelProto& model_;
+  const WeightSource& weights_;
   const Opsets& opsets_;
   const FunctionTable& functions_;
   ExternalData& external_;

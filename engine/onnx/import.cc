@@ -3,17 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
-#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
 
 #include "engine/base/reasons.h"
 #include "engine/onnx/external_data.h"
+#include "engine/onnx/file.h"
 #include "engine/onnx/functions.h"
 #include "engine/onnx/graph_import.h"
 #include "engine/onnx/parse_message.h"
+#include "engine/onnx/split_model.h"
 #include "engine/onnx/unknown_fields.h"
 #include "engine/ops/registry.h"
 
@@ -32,8 +34,8 @@ Status WithOperators(const Status& refused, graph::Graph& graph) {
   return AllReasons({refused, resolved, ops::InferAll(graph)});
 }
 
-StatusOr<ImportedModel> ImportModel(::onnx::ModelProto& model, const ImportOptions& options,
-                                    graph::ConstantStore& constants) {
+StatusOr<ImportedModel> ImportModel(::onnx::ModelProto& model, const WeightSource& weights,
+                                    const ImportOptions& options, graph::ConstantStore& constants) {
   if (model.ir_version() < 1) {
     return InvalidArgument("IR version {} is not known", model.ir_version());
   }
@@ -52,7 +54,7 @@ StatusOr<ImportedModel> ImportModel(::onnx::ModelProto& model, const ImportOptio
   imported.opsets.insert(opsets.begin(), opsets.end());
   ASSIGN_OR_RETURN(const FunctionTable functions, FunctionTable::Make(model, opsets));
   ExternalData external(options);
-  GraphImporter importer(model, opsets, functions, external, constants);
+  GraphImporter importer(model, weights, opsets, functions, external, constants);
   StatusOr<graph::Graph> graph = importer.Run();
   const Status refused = AllReasons({opsets_status, functions.opsets_status(), graph.status()});
   if (!graph.ok()) return refused;
@@ -78,21 +80,33 @@ StatusOr<ImportedModel> ImportFile(const std::string& path, const ImportOptions&
   }
   if (info.st_size == 0) return InvalidArgument("the model file is empty");
   google::protobuf::io::FileInputStream stream(file.get());
-  ::onnx::ModelProto model;
-  RETURN_IF_ERROR(ParseMessage(stream, info.st_size, model));
+  ASSIGN_OR_RETURN(SplitModel model, ParseModel(stream, info.st_size));
+  const WeightSource weights{model.raw_data, [&](int64_t offset, std::span<std::byte> into) {
+                               return ReadFully(file.get(), offset, into, "the model file");
+                             }};
   ImportOptions with_directory = options;
   if (with_directory.external_data_directory.empty()) {
     with_directory.external_data_directory = std::filesystem::absolute(path).parent_path().string();
   }
-  return ImportModel(model, with_directory, constants);
+  StatusOr<ImportedModel> imported = ImportModel(model.rest, weights, with_directory, constants);
+  struct stat after;
+  if (fstat(file.get(), &after) != 0 || !SameFile(info, after)) {
+    return InvalidArgument("the model file changed while it was loaded");
+  }
+  return imported;
 }
 
 StatusOr<ImportedModel> ImportBytes(std::string_view bytes, const ImportOptions& options,
                                     graph::ConstantStore& constants) {
   if (bytes.empty()) return InvalidArgument("the model is empty");
-  ::onnx::ModelProto model;
-  RETURN_IF_ERROR(ParseMessage(bytes, model));
-  return ImportModel(model, options, constants);
+  RETURN_IF_ERROR(CheckMessageSize(static_cast<int64_t>(bytes.size())));
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  ASSIGN_OR_RETURN(SplitModel model, ParseModel(stream, static_cast<int64_t>(bytes.size())));
+  const WeightSource weights{model.raw_data, [&](int64_t offset, std::span<std::byte> into) {
+                               std::memcpy(into.data(), bytes.data() + offset, into.size());
+                               return absl::OkStatus();
+                             }};
+  return ImportModel(model.rest, weights, options, constants);
 }
 
 }  // namespace tandem::onnx_import

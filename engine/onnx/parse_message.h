@@ -1,7 +1,6 @@
 // Serialized protobuf messages from outside.
 #pragma once
 
-#include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/message.h>
 
 #include <cstdint>
@@ -11,10 +10,13 @@
 
 namespace tandem::onnx_import {
 
-// Parses exactly `size` bytes of `stream` with messages nested at most 100 deep. InvalidArgument
-// when they are not one whole message of that type.
-Status ParseMessage(google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
-                    google::protobuf::Message& message);
+// Parses all of `bytes` with messages nested at most 100 deep. InvalidArgument when they are not
+// one whole message of that type.
 Status ParseMessage(std::string_view bytes, google::protobuf::Message& message);
+
+// InvalidArgument when a message of `size` bytes is larger than protobuf's may be.
+Status CheckMessageSize(int64_t size);
+// What `size` bytes are refused with that are not a message of that type.
+Status NotAMessage(int64_t size, const google::protobuf::Message& message);
 
 }  // namespace tandem::onnx_import

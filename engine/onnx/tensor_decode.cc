@@ -45,9 +45,9 @@ Field TypedField(DType dtype) {
   }
 }
 
-std::vector<Field> FieldsInUse(const TensorProto& proto) {
+std::vector<Field> FieldsInUse(const TensorProto& proto, const RawData* elsewhere) {
   std::vector<Field> fields;
-  if (proto.has_raw_data()) fields.push_back(Field::kRaw);
+  if (elsewhere != nullptr || proto.has_raw_data()) fields.push_back(Field::kRaw);
   if (proto.float_data_size() > 0) fields.push_back(Field::kFloat);
   if (proto.int32_data_size() > 0) fields.push_back(Field::kInt32);
   if (proto.string_data_size() > 0) fields.push_back(Field::kString);
@@ -73,10 +73,10 @@ StatusOr<Shape> DecodeShape(DType dtype, const google::protobuf::RepeatedField<i
   return Shape(extents);
 }
 
-int64_t EntriesOf(const TensorProto& proto, Field field) {
+int64_t EntriesOf(const TensorProto& proto, const RawData* elsewhere, Field field) {
   switch (field) {
     case Field::kRaw:
-      return static_cast<int64_t>(proto.raw_data().size());
+      return elsewhere != nullptr ? elsewhere->size : static_cast<int64_t>(proto.raw_data().size());
     case Field::kFloat:
       return proto.float_data_size();
     case Field::kInt32:
@@ -155,10 +155,12 @@ Status CopyInt32(const TensorProto& proto, const Tensor& tensor) {
   }
 }
 
-Status CopyElements(const TensorProto& proto, Field field, const Tensor& tensor) {
+Status CopyElements(const TensorProto& proto, const RawData* elsewhere, Field field,
+                    const Tensor& tensor) {
   switch (field) {
     case Field::kRaw: {
       const std::span<std::byte> into = tensor.mutable_view().mutable_bytes();
+      if (elsewhere != nullptr) return elsewhere->read(into);
       if (!into.empty()) std::memcpy(into.data(), proto.raw_data().data(), into.size());
       return absl::OkStatus();
     }
@@ -182,43 +184,30 @@ Status CopyElements(const TensorProto& proto, Field field, const Tensor& tensor)
 
 StatusOr<Tensor> DecodeExternal(const TensorProto& proto, DType dtype, const Shape& shape,
                                 ExternalData* external) {
-  if (const std::vector<Field> fields = FieldsInUse(proto); !fields.empty()) {
-    return InvalidArgument("it has external data and {}", NameOf(fields.front()));
-  }
   if (dtype == DType::kString) return InvalidArgument("strings cannot be external data");
   if (external == nullptr) return InvalidArgument("external data is not allowed here");
   ASSIGN_OR_RETURN(const ExternalLocation where, ParseExternalLocation(proto));
   return external->Read(where, dtype, shape);
 }
 
-// Elements as raw_data has them, in its memory.
-Tensor TakeRaw(std::string& raw, DType dtype, const Shape& shape) {
-  auto owner = std::make_shared<std::string>(std::move(raw));
-  char* data = owner->data();
-  return Tensor::Share(std::move(owner), dtype, shape, data);
-}
-
-// Small tensors share no memory worth saving; long spare room would stay with them.
-bool IsWorthTaking(const std::string& raw) {
-  constexpr size_t kLeastBytes = size_t{64} << 10;
-  return raw.size() >= kLeastBytes && raw.capacity() - raw.size() <= raw.size() / 8;
-}
-
-// `raw` is null where the message is to stay as it is, else its raw_data.
-StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, std::string* raw, ExternalData* external) {
+StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, ExternalData* external,
+                               const RawData* elsewhere) {
   if (!IsKnownDType(proto.data_type())) {
     return InvalidArgument("data type {} is not known", proto.data_type());
   }
   const auto dtype = static_cast<DType>(proto.data_type());
   if (proto.has_segment()) return InvalidArgument("tensors in segments are not supported");
   ASSIGN_OR_RETURN(const Shape shape, DecodeShape(dtype, proto.dims()));
+  const std::vector<Field> fields = FieldsInUse(proto, elsewhere);
   if (proto.data_location() == TensorProto::EXTERNAL) {
+    if (!fields.empty()) {
+      return InvalidArgument("it has external data and {}", NameOf(fields.front()));
+    }
     return DecodeExternal(proto, dtype, shape, external);
   }
   if (proto.external_data_size() > 0) {
     return InvalidArgument("it has external data but its data location is not EXTERNAL");
   }
-  const std::vector<Field> fields = FieldsInUse(proto);
   if (fields.size() > 1) {
     return InvalidArgument("its elements are in both {} and {}", NameOf(fields[0]),
                            NameOf(fields[1]));
@@ -228,38 +217,26 @@ StatusOr<Tensor> DecodeUnnamed(const TensorProto& proto, std::string* raw, Exter
     return InvalidArgument("{} holds elements of {}, which belong in {}", NameOf(field),
                            DTypeName(dtype), NameOf(TypedField(dtype)));
   }
-  const int64_t came = EntriesOf(proto, field);
+  const int64_t came = EntriesOf(proto, elsewhere, field);
   const int64_t expected = EntriesExpected(field, dtype, shape.elements());
   if (came != expected) {
     return InvalidArgument("{} has {} {} where {}{} takes {}", NameOf(field), came,
                            field == Field::kRaw ? "bytes" : "entries", DTypeName(dtype),
                            ToString(shape), expected);
   }
-  Tensor tensor;
-  if (field == Field::kRaw && raw != nullptr && IsWorthTaking(*raw)) {
-    tensor = TakeRaw(*raw, dtype, shape);
-  } else {
-    ASSIGN_OR_RETURN(tensor, Tensor::Allocate(dtype, shape));
-    RETURN_IF_ERROR(CopyElements(proto, field, tensor));
-  }
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
+  RETURN_IF_ERROR(CopyElements(proto, elsewhere, field, tensor));
   Canonicalize(tensor);
-  return tensor;
-}
-
-StatusOr<Tensor> Named(const TensorProto& proto, StatusOr<Tensor> tensor) {
-  if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("tensor '{}'", proto.name()));
   return tensor;
 }
 
 }  // namespace
 
-StatusOr<Tensor> DecodeTensor(const TensorProto& proto, ExternalData* external) {
-  return Named(proto, DecodeUnnamed(proto, nullptr, external));
-}
-
-StatusOr<Tensor> TakeTensor(TensorProto& proto, ExternalData* external) {
-  std::string* raw = proto.has_raw_data() ? proto.mutable_raw_data() : nullptr;
-  return Named(proto, DecodeUnnamed(proto, raw, external));
+StatusOr<Tensor> DecodeTensor(const TensorProto& proto, ExternalData* external,
+                              const RawData* elsewhere) {
+  StatusOr<Tensor> tensor = DecodeUnnamed(proto, external, elsewhere);
+  if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("tensor '{}'", proto.name()));
+  return tensor;
 }
 
 void Canonicalize(const Tensor& tensor) {

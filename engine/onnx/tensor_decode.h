@@ -4,6 +4,11 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
 #include "engine/base/status.h"
 #include "engine/tensor/tensor.h"
 
@@ -11,15 +16,19 @@ namespace tandem::onnx_import {
 
 class ExternalData;
 
+// raw_data that lies elsewhere than in its message.
+struct RawData {
+  int64_t size = 0;  // bytes
+  // Fills memory of that size.
+  std::function<Status(std::span<std::byte>)> read;
+};
+
 // InvalidArgument names the tensor and says what is wrong: unknown dtype, extents that are negative
 // or whose product passes int64, elements in two fields or in a field of another dtype, too few or
 // too many of them, numbers that the dtype does not hold. `external` may be null: external data is
-// refused then.
-StatusOr<Tensor> DecodeTensor(const ::onnx::TensorProto& proto, ExternalData* external);
-
-// The same of a message that nobody needs afterwards: its raw_data, where there is much of it,
-// becomes the tensor's memory.
-StatusOr<Tensor> TakeTensor(::onnx::TensorProto& proto, ExternalData* external);
+// refused then. `elsewhere`, where there is one, is the tensor's raw_data.
+StatusOr<Tensor> DecodeTensor(const ::onnx::TensorProto& proto, ExternalData* external,
+                              const RawData* elsewhere = nullptr);
 
 // The dense form, which may take at most `max_bytes`. Indices are checked: inside the extents,
 // ascending, none twice. External data is refused.

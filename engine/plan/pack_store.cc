@@ -20,7 +20,7 @@ StatusOr<ops::PackRef> PackStore::Get(const graph::Constant& constant, const ops
   if (ops::PackRef known = Find(key)) return known;
   // Packing takes long: it runs without the lock. When two loads pack the same weight at the same
   // time, the first to finish is kept.
-  ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes, Pages::kHuge));
+  ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(spec.bytes));
   const bool as_held = constant.dtype() == constant.held().dtype();
   if (spec.of_integers) {
     ASSIGN_OR_RETURN(const Tensor integers, SpellOut(constant.strided().Integers()));

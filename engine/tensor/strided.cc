@@ -38,20 +38,24 @@ std::vector<Axis> MergedAxes(const StridedTensor& tensor) {
   return axes;
 }
 
-// One or two innermost axes of elements of kBytes. Of two, the one with the shorter step is the
-// inner loop, whichever it is in the result.
+// One or two innermost axes of elements of kBytes. Of two, the one with the shorter step is walked
+// along, whichever it is in the result, in strips of so many of the other that neighbours in the
+// result fill cache lines.
 template <size_t kBytes>
 void GatherPlane(const Axis& outer, const Axis& inner, const std::byte* from, std::byte* to) {
   const bool swap = outer.extent > 1 && outer.step < inner.step;
   const Axis& slow = swap ? inner : outer;
   const Axis& fast = swap ? outer : inner;
-  for (int64_t i = 0; i < slow.extent; ++i) {
-    const std::byte* source = from + static_cast<size_t>(i) * slow.step;
-    std::byte* target = to + static_cast<size_t>(i) * slow.block;
-    for (int64_t j = 0; j < fast.extent; ++j) {
-      std::memcpy(target, source, kBytes);
-      source += fast.step;
-      target += fast.block;
+  constexpr int64_t kStrip = 16;
+  for (int64_t first = 0; first < slow.extent; first += kStrip) {
+    const int64_t count = std::min(kStrip, slow.extent - first);
+    const std::byte* source = from + static_cast<size_t>(first) * slow.step;
+    std::byte* target = to + static_cast<size_t>(first) * slow.block;
+    for (int64_t j = 0; j < fast.extent; ++j, source += fast.step, target += fast.block) {
+      for (int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(i);
+        std::memcpy(target + at * slow.block, source + at * slow.step, kBytes);
+      }
     }
   }
 }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+
 #include "engine/onnx/tensor_proto.h"
 
 namespace tandem::onnx_import {
@@ -185,23 +188,26 @@ TEST(TensorProtoBytes, SerializingAndParsingGivesTheSameTensor) {
   EXPECT_FALSE(ParseTensor("not a tensor").ok());
 }
 
-TEST(TakeTensor, MuchRawDataBecomesTheTensorsMemory) {
-  TensorProto proto = Proto(DType::kFloat, {100, 1000});
-  proto.mutable_raw_data()->assign(400000, 'x');
-  const void* memory = proto.raw_data().data();
-  const std::vector<int> copied = BytesOf(DecodeTensor(proto, nullptr));
-  ASSERT_EQ(copied.size(), 400000u);
-  const StatusOr<Tensor> taken = TakeTensor(proto, nullptr);
-  ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_EQ(taken->view().raw(), memory);
-  EXPECT_EQ(BytesOf(taken), copied);
-}
-
-TEST(TakeTensor, ATensorThatIsRefusedIsNamed) {
-  TensorProto proto = Proto(DType::kFloat, {100001});
-  proto.mutable_raw_data()->assign(400000, 'x');
-  EXPECT_EQ(Message(TakeTensor(proto, nullptr).status()),
-            "tensor 'w': raw_data has 400000 bytes where float[100001] takes 400004");
+TEST(DecodeTensor, RawDataElsewhereIsReadAndCheckedAsThatInTheMessage) {
+  TensorProto proto = Proto(DType::kBool, {3});
+  const RawData raw{3, [](std::span<std::byte> into) {
+                      const std::array<uint8_t, 3> bytes = {0, 2, 1};
+                      std::memcpy(into.data(), bytes.data(), into.size());
+                      return absl::OkStatus();
+                    }};
+  EXPECT_THAT(BytesOf(DecodeTensor(proto, nullptr, &raw)), testing::ElementsAre(0, 1, 1));
+  proto.add_dims(2);
+  EXPECT_EQ(Message(DecodeTensor(proto, nullptr, &raw).status()),
+            "tensor 'w': raw_data has 3 bytes where bool[3,2] takes 6");
+  proto.add_int32_data(1);
+  EXPECT_EQ(Message(DecodeTensor(proto, nullptr, &raw).status()),
+            "tensor 'w': its elements are in both raw_data and int32_data");
+  proto.set_data_location(TensorProto::EXTERNAL);
+  EXPECT_EQ(Message(DecodeTensor(proto, nullptr, &raw).status()),
+            "tensor 'w': it has external data and raw_data");
+  const RawData unreadable{3, [](std::span<std::byte>) { return InvalidArgument("no disk"); }};
+  EXPECT_EQ(Message(DecodeTensor(Proto(DType::kBool, {3}), nullptr, &unreadable).status()),
+            "tensor 'w': no disk");
 }
 
 }  // namespace
