@@ -174,22 +174,31 @@ std::vector<Exchange> Expectations(const std::string& bytes, const Meaning& mean
   return exchanges;
 }
 
+// Runs the model in all orders of its nodes with these options.
+void ExpectAnswers(const std::vector<std::string>& orders, const EngineOptions& options,
+                   const std::vector<Exchange>& exchanges, Tolerance tolerance) {
+  for (size_t order = 0; order < orders.size(); ++order) {
+    const Engine engine(options);
+    const auto model = LoadModel(engine, orders[order]);
+    ASSERT_NE(model, nullptr);
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      SCOPED_TRACE(fmt::format("order {}, {} threads, {}, exchange {}", order, options.threads,
+                               IsaName(engine.isa()), i));
+      ExpectClose(Answers(*model, exchanges[i].inputs), exchanges[i].outputs, tolerance);
+    }
+  }
+}
+
 }  // namespace
 
 void ExpectMeans(const std::string& bytes, const Meaning& meaning) {
   const std::vector<Exchange> exchanges = Expectations(bytes, meaning);
   ASSERT_EQ(exchanges.size(), meaning.batches.size());
   const std::vector<std::string> orders = OrdersOf(bytes);
-  for (const int threads : {1, 2, 4}) {
-    for (size_t order = 0; order < orders.size(); ++order) {
-      const Engine engine(EngineOptions{.threads = threads, .precision = Precision::kF32Plain});
-      const auto model = LoadModel(engine, orders[order]);
-      ASSERT_NE(model, nullptr);
-      for (size_t i = 0; i < exchanges.size(); ++i) {
-        SCOPED_TRACE(
-            fmt::format("order {}, {} threads, batch {}", order, threads, meaning.batches[i]));
-        ExpectClose(Answers(*model, exchanges[i].inputs), exchanges[i].outputs, meaning.tolerance);
-      }
+  for (const Isa isa : meaning.levels) {
+    for (const int threads : {1, 2, 4}) {
+      ExpectAnswers(orders, {.threads = threads, .isa = isa, .precision = Precision::kF32Plain},
+                    exchanges, meaning.tolerance);
     }
   }
 }

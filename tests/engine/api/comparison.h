@@ -20,6 +20,8 @@ struct Meaning {
   EngineOptions options{.threads = 1};  // of the oracle
   Tolerance tolerance = Exact();
   std::vector<int64_t> batches = {1, 2, 3};
+  // Instruction sets that the model runs on.
+  std::vector<Isa> levels = {DetectIsa()};
   // Inputs that are not random.
   std::vector<NamedTensor> given = {};
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/engine/api/comparison.h"
+#include "tests/support/op_runner.h"
 #include "tests/support/random_bytes.h"
 
 namespace tandem {
@@ -179,8 +180,9 @@ class Network {
 // The same network from floats and from integers, made by `build`.
 template <typename Build>
 void ExpectTheIntegerPath(const Build& build) {
-  ExpectMeans(build(Form::kFloats),
-              {.oracle = build(Form::kIntegers), .options = test::WithoutPacks()});
+  ExpectMeans(build(Form::kFloats), {.oracle = build(Form::kIntegers),
+                                     .options = test::WithoutPacks(),
+                                     .levels = test::IsaLevels()});
 }
 
 // Kernels of the floats' form, without those that convert at the borders.
@@ -281,7 +283,8 @@ TEST(QuantisedGraphs, FloatsWithTwoReadersStayForBoth) {
         .Output("sum", DType::kFloat, {kN, 20, 9, 9});
     return network.Serialize(b, {kN, 20, 9, 9});
   };
-  ExpectMeans(build(), {.oracle = build(), .options = test::WithoutPacks()});
+  ExpectMeans(build(),
+              {.oracle = build(), .options = test::WithoutPacks(), .levels = test::IsaLevels()});
 }
 
 }  // namespace

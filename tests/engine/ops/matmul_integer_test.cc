@@ -102,9 +102,29 @@ TEST(MatMulInteger, BatchesBroadcastWithZeroPointsOfTheirOwn) {
                                                       matrix(a_zero, {3}), matrix(b_zero, {5}));
     EXPECT_TRUE(Close(matrix(y, {3, 5}), expected, Exact()));
   }
-  const Tensor images = RandomBytes<uint8_t>({1, 16, 1, 1}, 5);
-  const Tensor rows = RandomBytes<uint8_t>({1, 16, 1, 64}, 6);
-  EXPECT_EQ(Apply({.op_type = "MatMulInteger"}, {images, rows}).shape(), Shape({1, 16, 1, 64}));
+}
+
+// Matrices of a batch that begin at any byte.
+TEST(MatMulInteger, MatricesOfABatchNeedNoAlignment) {
+  for (const int64_t k : {1, 3}) {
+    const Tensor a = RandomBytes<uint8_t>({1, 16, 1, k}, 5);
+    const Tensor b = RandomBytes<uint8_t>({1, 16, k, 63 + k}, 6);
+    const Tensor zero = Tensor::Scalar<uint8_t>(0);
+    for (const Isa isa : test::IsaLevels()) {
+      const Tensor y = Apply({.op_type = "MatMulInteger", .isa = isa}, {a, b});
+      ASSERT_EQ(y.shape(), Shape({1, 16, 1, 63 + k}));
+      for (int64_t i = 0; i < 16; ++i) {
+        const auto matrix = [i](const Tensor& t, const Shape& shape) {
+          return t.Reshaped({16, t.elements() / 16}).Rows(i, i + 1).Reshaped(shape);
+        };
+        EXPECT_TRUE(
+            Close(matrix(y, {1, 63 + k}),
+                  Product<uint8_t, uint8_t>(matrix(a, {1, k}), matrix(b, {k, 63 + k}), zero, zero),
+                  Exact()))
+            << IsaName(isa) << " " << i;
+      }
+    }
+  }
 }
 
 TEST(MatMulInteger, VectorsAndEmptySumsFollowMatMul) {
@@ -139,14 +159,61 @@ TEST(QLinearMatMul, RoundsTheScaledSumsToEvenAndSaturates) {
                       expected, Exact()))
         << IsaName(isa);
   }
-  // A tie: 3 * 1 / 2 = 1.5 becomes 2, 5 / 2 = 2.5 too.
-  const Tensor one = Tensor::Scalar<float>(1);
-  const Tensor zero = Tensor::Scalar<uint8_t>(0);
-  EXPECT_TRUE(
-      Close(Apply({.op_type = "QLinearMatMul", .opset = 21},
-                  {Tensor::Of<uint8_t>({2, 1}, {3, 5}), one, zero, Tensor::Of<uint8_t>({1, 1}, {1}),
-                   one, zero, Tensor::Scalar<float>(2), zero}),
-            Tensor::Of<uint8_t>({2, 1}, {2, 2}), Exact()));
+}
+
+// Bytes within `most` of `zero`.
+template <typename T>
+Tensor Near(const Shape& shape, uint32_t seed, int zero, float most) {
+  const Tensor steps = test::RandomWholeFloats(shape, seed, -most, most + 1);
+  Tensor bytes = *Tensor::Allocate(kDTypeOf<T>, shape);
+  for (int64_t i = 0; i < bytes.elements(); ++i) {
+    bytes.mutable_data<T>()[i] = static_cast<T>(zero + static_cast<int>(steps.data<float>()[i]));
+  }
+  return bytes;
+}
+
+// Sums are small and scales powers of two, so that many results are ties.
+template <typename A, typename B, typename Y>
+void ExpectTiesToEven(bool each) {
+  const Shape columns = each ? Shape{70} : Shape{};
+  const Tensor a = Near<A>({9, 5}, 1, 103, 4);
+  const Tensor a_zero = Tensor::Scalar<A>(103);
+  const Tensor b_zero = Near<B>(columns, 2, 90, 20);
+  Tensor b = Near<B>({5, 70}, 3, 0, 2);
+  for (int64_t i = 0; i < b.elements(); ++i) {
+    b.mutable_data<B>()[i] = static_cast<B>(b.data<B>()[i] + ElementOf<B>(b_zero, i % 70));
+  }
+  Tensor b_scale = *Tensor::Allocate(DType::kFloat, columns);
+  for (int64_t i = 0; i < b_scale.elements(); ++i) {
+    b_scale.mutable_data<float>()[i] = i % 3 == 0 ? 0.5f : 0.25f;
+  }
+  const Y y_zero = 60;
+  const Tensor sums = Product<A, B>(a, b, a_zero, b_zero);
+  Tensor expected = *Tensor::Allocate(kDTypeOf<Y>, sums.shape());
+  int64_t ties = 0;
+  for (int64_t i = 0; i < sums.elements(); ++i) {
+    const float scaled =
+        static_cast<float>(sums.data<int32_t>()[i]) * 2 * ElementOf<float>(b_scale, i % 70) / 2;
+    ties += scaled - std::floor(scaled) == 0.5f ? 1 : 0;
+    expected.mutable_data<Y>()[i] = static_cast<Y>(std::nearbyint(scaled) + y_zero);
+  }
+  EXPECT_GT(ties, 0);
+  const Tensor two = Tensor::Scalar(2.0f);
+  for (const Isa isa : test::IsaLevels()) {
+    EXPECT_TRUE(Close(Apply({.op_type = "QLinearMatMul", .opset = 21, .isa = isa},
+                            {a, two, a_zero, b, b_scale, b_zero, two, Tensor::Scalar<Y>(y_zero)}),
+                      expected, Exact()))
+        << IsaName(isa);
+  }
+}
+
+TEST(QLinearMatMul, TiesGoToEvenForEveryTypeAndNumberOfScales) {
+  for (const bool each : {false, true}) {
+    ExpectTiesToEven<uint8_t, int8_t, uint8_t>(each);
+    ExpectTiesToEven<uint8_t, uint8_t, int8_t>(each);
+    ExpectTiesToEven<int8_t, int8_t, int8_t>(each);
+    ExpectTiesToEven<int8_t, uint8_t, uint8_t>(each);
+  }
 }
 
 // A scale and zero point of A for all rows, which are rounded as they are summed.
