@@ -75,6 +75,13 @@ TEST(ElementwiseChainTest, RunsAsOneTaskWithTheSameBits) {
   }
 }
 
+TEST(ElementwiseChainTest, EveryLengthHasTheSameBits) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    const Shape shape({2, 3, n});
+    ExpectSameBits(Model(Chain(), shape, {"y"}), shape, 1, 1);
+  }
+}
+
 TEST(ElementwiseChainTest, EveryValueOnTheWayMayBeAnOutput) {
   const Shape shape({2, 3, 70});
   for (const Line& line : Chain()) {

@@ -42,10 +42,8 @@ struct Sizes {
   int64_t batch, heads, queries, keys, size, v_size;
 };
 
-class AttentionSizes : public testing::TestWithParam<Sizes> {};
-
-TEST_P(AttentionSizes, IsTheSoftmaxOfProductsTimesValuesAtEveryLevel) {
-  const auto [batch, heads, queries, keys, size, v_size] = GetParam();
+void ExpectComposed(const Sizes& sizes) {
+  const auto [batch, heads, queries, keys, size, v_size] = sizes;
   const Tensor q = RandomFloats({batch, heads, queries, size}, 1);
   const Tensor k = RandomFloats({batch, heads, keys, size}, 2);
   const Tensor v = RandomFloats({batch, heads, keys, v_size}, 3);
@@ -53,14 +51,31 @@ TEST_P(AttentionSizes, IsTheSoftmaxOfProductsTimesValuesAtEveryLevel) {
   for (const Isa isa : test::IsaLevels()) {
     OpCall call = Call();
     call.isa = isa;
-    EXPECT_TRUE(Close(Apply(call, {q, k, v}), expected, Reduction(keys + size))) << IsaName(isa);
+    EXPECT_TRUE(Close(Apply(call, {q, k, v}), expected, Reduction(keys + size)))
+        << IsaName(isa) << " " << queries << " queries, " << keys << " keys of " << size
+        << ", values of " << v_size;
   }
+}
+
+class AttentionSizes : public testing::TestWithParam<Sizes> {};
+
+TEST_P(AttentionSizes, IsTheSoftmaxOfProductsTimesValuesAtEveryLevel) {
+  ExpectComposed(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(OddOnes, AttentionSizes,
                          testing::Values(Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 3, 5, 7, 4, 9},
                                          Sizes{1, 2, 63, 17, 33, 15}, Sizes{1, 1, 64, 64, 16, 16},
                                          Sizes{2, 1, 65, 31, 8, 1}, Sizes{1, 2, 130, 129, 5, 47}));
+
+TEST(Attention, EverySizeIsTheSoftmaxOfProductsTimesValues) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    ExpectComposed({1, 1, size, 5, 3, 4});
+    ExpectComposed({1, 2, 3, size, 5, 4});
+    ExpectComposed({1, 1, 3, 5, size, 4});
+    ExpectComposed({2, 1, 3, 5, 4, size});
+  }
+}
 
 TEST(Attention, InputsOfThreeAxesHaveTheBitsOfThoseOfFour) {
   const Tensor q = RandomFloats({2, 4, 5, 6}, 1);

@@ -30,8 +30,12 @@ std::string ErrorOf(const OpCall& call, const std::vector<Tensor>& inputs) {
 }
 
 TEST(BatchNormalization, NormalisesEveryChannelByItsStatistics) {
-  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 17, 33}, Shape{3, 5}, Shape{4, 70, 1, 1},
-                             Shape{0, 3, 2}, Shape{2, 3, 2, 2, 7}, Shape{6}}) {
+  std::vector<Shape> shapes = {{2, 3, 4, 5}, {0, 3, 2}, {2, 3, 2, 2, 7}, {6}};
+  for (int64_t n = 1; n <= 70; ++n) {
+    for (const Shape& shape : {Shape{3, n}, Shape{2, n, 3}, Shape{2, 3, n}})
+      shapes.push_back(shape);
+  }
+  for (const Shape& shape : shapes) {
     const int64_t channels = shape.rank() > 1 ? shape[1] : 1;
     const int64_t inner = shape.rank() > 1 ? shape.Product(2, shape.rank()) : 1;
     const Parameters p(channels);

@@ -35,7 +35,8 @@ float At(const Tensor& x, const Shape& output, int64_t index) {
 }
 
 template <typename F>
-void ExpectBroadcast(const std::string& op, const Shape& a_shape, const Shape& b_shape, F f) {
+void ExpectBroadcast(const std::string& op, const Shape& a_shape, const Shape& b_shape, F f,
+                     const std::vector<int>& threads = {1, 2, 4}) {
   const Tensor a = RandomFloats(a_shape, 1);
   const Tensor b = RandomFloats(b_shape, 2);
   const Shape shape = *BroadcastShapes(a_shape, b_shape);
@@ -44,9 +45,9 @@ void ExpectBroadcast(const std::string& op, const Shape& a_shape, const Shape& b
     expected.mutable_data<float>()[i] = f(At(a, shape, i), At(b, shape, i));
   }
   for (const Isa isa : test::IsaLevels()) {
-    for (const int threads : {1, 2, 4}) {
+    for (const int many : threads) {
       EXPECT_TRUE(
-          Close(Apply({.op_type = op, .isa = isa, .threads = threads}, {a, b}), expected, Exact()))
+          Close(Apply({.op_type = op, .isa = isa, .threads = many}, {a, b}), expected, Exact()))
           << op << " " << ToString(a_shape) << " " << ToString(b_shape) << " " << IsaName(isa);
     }
   }
@@ -81,12 +82,26 @@ TEST(Binary, EveryFormOfBroadcastIsExact) {
   }
 }
 
+// Rows of every length: both operands advance, or one of them stays.
 TEST(Binary, EveryLengthIsExact) {
   for (int64_t n = 0; n <= 70; ++n) {
-    ExpectBroadcast("Add", {n}, {n}, [](float x, float y) { return x + y; });
-    ExpectBroadcast("Sub", {2, n}, {2, 1}, [](float x, float y) { return x - y; });
-    ExpectBroadcast("Div", {1}, {n}, [](float x, float y) { return x / y; });
-    ExpectBroadcast("Min", {n}, {3, n}, [](float x, float y) { return x < y ? x : y; });
+    const std::pair<Shape, Shape> forms[] = {
+        {{2, n}, {2, n}}, {{2, n}, {2, 1}}, {{2, 1}, {2, n}}, {{3, n}, {n}}, {{n, 3}, {n, 1}}};
+    for (const auto& [a, b] : forms) {
+      const auto expect = [&a = a, &b = b](const std::string& op, auto f) {
+        ExpectBroadcast(op, a, b, f, {1});
+      };
+      expect("Add", [](float x, float y) { return x + y; });
+      expect("Sub", [](float x, float y) { return x - y; });
+      expect("Mul", [](float x, float y) { return x * y; });
+      expect("Div", [](float x, float y) { return x / y; });
+      expect("Max", [](float x, float y) { return x > y ? x : y; });
+      expect("Min", [](float x, float y) { return x < y ? x : y; });
+    }
+    for (const Shape& slope : {Shape{n}, Shape{1}}) {
+      ExpectBroadcast("PRelu", {3, n}, slope, [](float x, float y) { return x < 0 ? y * x : x; },
+                      {1});
+    }
   }
 }
 

@@ -39,7 +39,7 @@ TEST(Clip, BoundsAreOptionalInputsFromOpset11On) {
 
 TEST(Clip, TheUpperBoundWinsWhenTheBoundsAreCrossed) {
   const Tensor x = Tensor::Of<float>({4}, {-2, 0, 2, 5});
-  for (const Isa isa : {Isa::kReference, DetectIsa()}) {
+  for (const Isa isa : test::IsaLevels()) {
     EXPECT_TRUE(Close(
         Apply({.op_type = "Clip", .isa = isa}, {x, Tensor::Scalar(3.0f), Tensor::Scalar(1.0f)}),
         Tensor::Of<float>({4}, {1, 1, 1, 1}), Exact()));
@@ -48,7 +48,7 @@ TEST(Clip, TheUpperBoundWinsWhenTheBoundsAreCrossed) {
 
 TEST(Clip, NanStaysAndANanBoundIsNone) {
   const Tensor x = Tensor::Of<float>({2}, {kNan, 1});
-  for (const Isa isa : {Isa::kReference, DetectIsa()}) {
+  for (const Isa isa : test::IsaLevels()) {
     EXPECT_TRUE(Close(Apply({.op_type = "Clip", .isa = isa}, {x, Tensor::Scalar(0.0f)}),
                       Tensor::Of<float>({2}, {kNan, 1}), Exact()));
     EXPECT_TRUE(Close(Apply({.op_type = "Clip", .isa = isa}, {x, Tensor::Scalar(kNan)}),
@@ -63,8 +63,12 @@ TEST(Clip, EveryLengthAndIntegersAreExact) {
     for (int64_t i = 0; i < n; ++i) {
       expected.mutable_data<float>()[i] = std::clamp(x.data<float>()[i], -1.0f, 0.5f);
     }
-    EXPECT_TRUE(Close(Apply({.op_type = "Clip"}, {x, Tensor::Scalar(-1.0f), Tensor::Scalar(0.5f)}),
-                      expected, Exact()));
+    for (const Isa isa : test::IsaLevels()) {
+      EXPECT_TRUE(Close(
+          Apply({.op_type = "Clip", .isa = isa}, {x, Tensor::Scalar(-1.0f), Tensor::Scalar(0.5f)}),
+          expected, Exact()))
+          << IsaName(isa) << " " << n;
+    }
   }
   constexpr int64_t kBig = (int64_t{1} << 53) + 1;
   const Tensor x = Tensor::Of<int64_t>({2}, {kBig, -kBig});

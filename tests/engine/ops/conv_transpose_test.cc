@@ -143,6 +143,17 @@ TEST(ConvTranspose, SweepOverChannelsAndGroups) {
   }
 }
 
+TEST(ConvTranspose, EverySize) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    ExpectAsNaive({{1, size, 3, 2}, {size, 5, 3, 2}, {2, 2}, {1, 1}, {1, 0, 1, 0}});
+    ExpectAsNaive({{1, 4, 3, 2}, {4, size, 3, 2}, {2, 2}, {1, 1}, {1, 0, 1, 0}});
+    ExpectAsNaive({{1, 4, 2, size}, {4, 5, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}});
+    ExpectAsNaive({{1, 4, size, 2}, {4, 5, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}});
+    ExpectAsNaive({{1, size, 3, 2}, {size, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {}, size});
+    ExpectAsNaive({{1, 6, 2, size}, {6, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {}, 6});
+  }
+}
+
 // Where the window is the stride, every element of x makes a tile of its own.
 TEST(ConvTranspose, AWindowOfTheStrideTilesTheResult) {
   for (const int64_t r : {1, 2, 3, 4}) {

@@ -76,6 +76,10 @@ TEST(Lrn, EverySizeInEveryLayout) {
     ExpectLrn({1, 19, 70}, {size, 0.1f});
     ExpectLrn({3, 6}, {size, 0.1f});
   }
+  for (int64_t n = 1; n <= 70; ++n) {
+    ExpectLrn({1, n, 2, 3}, {5, 0.1f});
+    ExpectLrn({1, 6, n}, {3, 0.1f});
+  }
   ExpectLrn({1, 300, 2, 1}, {5, 1e-4f});
   ExpectLrn({1, 70, 1, 1}, {5, 1e-4f});
   ExpectLrn({1, 3, 2, 2, 3, 2}, {3, 0.5f});

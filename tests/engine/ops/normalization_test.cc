@@ -176,6 +176,7 @@ TEST(LayerNormalization, EveryAxisAndEveryBroadcastOfScaleAndBias) {
   }
   for (int64_t n = 1; n <= 70; ++n) {
     ExpectLayerNorm({{3, n}, -1, {n}, {n}}, "LayerNormalization", true);
+    ExpectLayerNorm({{n, 5}, -1, {5}, {5}}, "LayerNormalization", true);
   }
 }
 
@@ -184,6 +185,8 @@ TEST(RMSNormalization, EveryAxisAndEveryBroadcastOfTheScale) {
     ExpectLayerNorm(c, "RMSNormalization", false);
     ExpectLayerNorm(c, "SimplifiedLayerNormalization", false);
   }
+  for (int64_t n = 1; n <= 70; ++n)
+    ExpectLayerNorm({{3, n}, -1, {n}, {n}}, "RMSNormalization", false);
 }
 
 TEST(LayerNormalization, MeanAndInverseDeviationAreOutputsInTheStashType) {

@@ -30,11 +30,28 @@ TEST(Pow, SquaresAreRoundedOnceHoweverTheExponentIsGiven) {
   const Tensor twos = Tensor::Of<float>({3, 1}, {2, 2, 2});
   const Tensor many = *Tensor::Allocate(DType::kFloat, {37});
   std::fill_n(many.mutable_data<float>(), 37, 2.0f);
-  for (const Isa isa : {Isa::kReference, DetectIsa()}) {
+  for (const Isa isa : test::IsaLevels()) {
     EXPECT_TRUE(Close(Power(x, Tensor::Scalar(2.0f), isa), expected, Exact()));
     EXPECT_TRUE(Close(Power(x, twos, isa), expected, Exact()));
     EXPECT_TRUE(Close(Power(x, many, isa), expected, Exact()));
     EXPECT_TRUE(Close(Power(x, Tensor::Scalar<int64_t>(2), isa), expected, Exact()));
+  }
+}
+
+TEST(Pow, EveryLengthAndFormOfTheExponentFollowsTheLibrary) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    const Tensor x = RandomFloats({n}, 1, 0.01f, 9);
+    for (const Tensor& e : {RandomFloats({n}, 2, -4, 4), Tensor::Scalar(-1.5f)}) {
+      const Tensor expected = *Tensor::Allocate(DType::kFloat, {n});
+      for (int64_t i = 0; i < n; ++i) {
+        const double exponent = e.data<float>()[e.elements() == 1 ? 0 : i];
+        expected.mutable_data<float>()[i] =
+            static_cast<float>(std::pow(double{x.data<float>()[i]}, exponent));
+      }
+      for (const Isa isa : test::IsaLevels()) {
+        EXPECT_TRUE(Close(Power(x, e, isa), expected, Ulp(1))) << IsaName(isa) << " " << n;
+      }
+    }
   }
 }
 

@@ -87,6 +87,27 @@ TEST(QLinearAdd, OperandsOfAnySizeBroadcast) {
   }
 }
 
+template <typename T>
+void ExpectEveryLength() {
+  for (int64_t n = 1; n <= 70; ++n) {
+    for (const auto& [left, right] :
+         {std::pair<Shape, Shape>{{2, n}, {2, n}}, {{3, n}, {1}}, {{1}, {3, n}}}) {
+      const std::vector<Tensor> inputs =
+          InputsOf<T>(RandomBytes<T>(left, 1), RandomBytes<T>(right, 2), {});
+      const Tensor expected = ThroughFloats(inputs);
+      for (const Isa isa : test::IsaLevels()) {
+        ASSERT_TRUE(Close(Apply(AddOn(isa), inputs), expected, Exact()))
+            << IsaName(isa) << " " << n;
+      }
+    }
+  }
+}
+
+TEST(QLinearAdd, RowsOfEveryLengthHaveTheBitsOfTheSumOfFloats) {
+  ExpectEveryLength<uint8_t>();
+  ExpectEveryLength<int8_t>();
+}
+
 TEST(QLinearAdd, AnOmittedZeroPointOfTheResultIsZero) {
   std::vector<Tensor> inputs =
       InputsOf<uint8_t>(RandomBytes<uint8_t>({9}, 1), RandomBytes<uint8_t>({9}, 2), {});

@@ -311,6 +311,21 @@ TEST(ArgMax, AnEmptyAxisFailsTheRun) {
             "axis 0 of [0,2] is empty; an element is expected there");
 }
 
+TEST(CumSum, EveryLengthOfRowsAndColumnsAddsUpInOrder) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    for (const Shape& shape : {Shape{2, n, 3}, Shape{2, 3, n}}) {
+      const Tensor x = RandomFloats(shape, 3);
+      Tensor expected = *Tensor::Copy(x.view());
+      for (int64_t i = 0; i < x.elements(); ++i) {
+        if (i / shape[2] % shape[1] == 0) continue;
+        expected.mutable_data<float>()[i] += expected.data<float>()[i - shape[2]];
+      }
+      const Tensor y = Apply({.op_type = "CumSum"}, {x, Tensor::Scalar<int64_t>(1)});
+      EXPECT_TRUE(Close(y, expected, test::Reduction(shape[1]))) << ToString(shape);
+    }
+  }
+}
+
 TEST(CumSum, RunsForwardsAndBackwardsWithAndWithoutItself) {
   const Tensor x = Tensor::Of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor axis = Tensor::Scalar<int32_t>(1);

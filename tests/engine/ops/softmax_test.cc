@@ -113,6 +113,8 @@ TEST(Softmax, RowsOfEveryLengthSumToOne) {
       ExpectSoftmax({.op_type = "Softmax", .isa = isa}, x, 1, 2);
       ExpectSoftmax({.op_type = "Softmax", .attributes = {{"axis", int64_t{0}}}, .isa = isa},
                     columns, 0, 1);
+      ExpectSoftmax({.op_type = "Softmax", .attributes = {{"axis", int64_t{0}}}, .isa = isa},
+                    RandomFloats({5, n}, static_cast<uint32_t>(n), -20, 20), 0, 1);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -26,7 +27,7 @@ TEST(Variadic, InputsOfDifferentShapesBroadcast) {
   const Tensor a = Tensor::Of<float>({2, 1}, {1, 5});
   const Tensor b = Tensor::Of<float>({3}, {2, 3, 4});
   const Tensor c = Tensor::Scalar(3.0f);
-  for (const Isa isa : {Isa::kReference, DetectIsa()}) {
+  for (const Isa isa : test::IsaLevels()) {
     EXPECT_TRUE(Close(Apply("Max", {a, b, c}, isa), Tensor::Of<float>({2, 3}, {3, 3, 4, 5, 5, 5}),
                       Exact()));
     EXPECT_TRUE(Close(Apply("Min", {a, b, c}, isa), Tensor::Of<float>({2, 3}, {1, 1, 1, 2, 3, 3}),
@@ -36,6 +37,29 @@ TEST(Variadic, InputsOfDifferentShapesBroadcast) {
     EXPECT_TRUE(Close(Apply("Mean", {a, b, c}, isa),
                       Tensor::Of<float>({2, 3}, {2, 7.0f / 3, 8.0f / 3, 10.0f / 3, 11.0f / 3, 4}),
                       Exact()));
+  }
+}
+
+TEST(Variadic, EveryLengthIsCombinedInOrder) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    const std::vector<Tensor> inputs = {RandomFloats({2, n}, 1), RandomFloats({n}, 2),
+                                        RandomFloats({2, 1}, 3)};
+    Tensor most = *Tensor::Allocate(DType::kFloat, {2, n});
+    Tensor least = *Tensor::Allocate(DType::kFloat, {2, n});
+    Tensor sum = *Tensor::Allocate(DType::kFloat, {2, n});
+    for (int64_t i = 0; i < 2 * n; ++i) {
+      const float a = inputs[0].data<float>()[i];
+      const float b = inputs[1].data<float>()[i % n];
+      const float c = inputs[2].data<float>()[i / n];
+      most.mutable_data<float>()[i] = std::max({a, b, c});
+      least.mutable_data<float>()[i] = std::min({a, b, c});
+      sum.mutable_data<float>()[i] = (a + b) + c;
+    }
+    for (const Isa isa : test::IsaLevels()) {
+      EXPECT_TRUE(Close(Apply("Max", inputs, isa), most, Exact())) << IsaName(isa) << " " << n;
+      EXPECT_TRUE(Close(Apply("Min", inputs, isa), least, Exact())) << IsaName(isa) << " " << n;
+      EXPECT_TRUE(Close(Apply("Sum", inputs, isa), sum, Exact())) << IsaName(isa) << " " << n;
+    }
   }
 }
 
@@ -58,7 +82,7 @@ TEST(Variadic, NanOnEitherSideWins) {
     }
     return y;
   };
-  for (const Isa isa : {Isa::kReference, DetectIsa()}) {
+  for (const Isa isa : test::IsaLevels()) {
     for (const char* op : {"Max", "Min"}) {
       const Tensor y = Apply(op, {a, b}, isa);
       EXPECT_TRUE(std::isnan(y.data<float>()[0])) << op;

@@ -43,6 +43,30 @@ TEST(ConvKernels, DenseChannelsOfEverySizeAgreeWithTheReference) {
   }
 }
 
+TEST(ConvKernels, EverySizeAgreesWithTheReference) {
+  const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
+  const WindowAxis strided = {.kernel = 2, .stride = 2, .pad_end = 1};
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const WindowAxes& axes : Windows()) {
+      ExpectAsReference({.batch = 2, .in_channels = size, .out_channels = 18, .axes = axes});
+      ExpectAsReference({.batch = 2, .in_channels = 5, .out_channels = size, .axes = axes});
+      ExpectAsReference({.in_channels = size, .out_channels = size, .group = size, .axes = axes});
+    }
+    ExpectAsReference(
+        {.in_channels = 3 * size, .out_channels = 6, .group = 3, .axes = Windows()[1]});
+    ExpectAsReference(
+        {.in_channels = 6, .out_channels = 3 * size, .group = 3, .axes = Windows()[1]});
+    for (const auto& [channels, group] : {std::pair<int64_t, int64_t>{5, 1}, {6, 3}, {18, 18}}) {
+      for (const WindowAxes& axes : {WindowAxes{Axis(3, plain), Axis(size, plain)},
+                                     {Axis(size, plain), Axis(4, strided)},
+                                     {Axis(2, plain), Axis(size, strided)}}) {
+        ExpectAsReference(
+            {.in_channels = channels, .out_channels = channels, .group = group, .axes = axes});
+      }
+    }
+  }
+}
+
 TEST(ConvKernels, GroupsOfEveryWidthAgreeWithTheReference) {
   for (const WindowAxes& axes : Windows()) {
     for (const int64_t group : {2, 3, 5, 8, 17}) {

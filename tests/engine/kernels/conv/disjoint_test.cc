@@ -84,6 +84,21 @@ TEST(DisjointFilters, OfEverySizeAgreeWithTheReference) {
   }
 }
 
+TEST(DisjointFilters, EverySizeAgreesWithTheReference) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (Case conv :
+         {Case(size, 7, {Axis(3, 2), Axis(5, 2)}), Case(5, size, {Axis(3, 2), Axis(5, 2)}),
+          Case(5, 7, {Axis(2, 2), Axis(size, 3)}), Case(5, 7, {Axis(size, 2), Axis(2, 2)})}) {
+      const Tensor expected = conv.Reference();
+      for (const Arithmetic& by : test::Arithmetics()) {
+        ASSERT_TRUE(test::Close(conv.Disjoint(by), expected,
+                                test::ToleranceOf(by, conv.geometry.in_channels)))
+            << test::NameOf(by) << " " << ToString(conv.full.shape());
+      }
+    }
+  }
+}
+
 TEST(DisjointFilters, InOneToThreeAxesWithPadsAndOutputsThatNothingMeets) {
   for (const Arithmetic& by : test::Arithmetics()) {
     for (const WindowAxes& axes :

@@ -57,5 +57,16 @@ TEST(QuantisedConv, HasTheBitsOfDequantisedWeights) {
   }
 }
 
+TEST(QuantisedConv, EverySizeHasTheBitsOfDequantisedWeights) {
+  const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
+  const WindowAxes axes = {Axis(4, plain), Axis(5, plain)};
+  for (int64_t size = 1; size <= 70; ++size) {
+    ExpectBitsOfDequantised({.in_channels = size, .out_channels = 18, .axes = axes});
+    ExpectBitsOfDequantised({.in_channels = 5, .out_channels = size, .axes = axes});
+    ExpectBitsOfDequantised(
+        {.in_channels = 5, .out_channels = 18, .axes = {Axis(2, plain), Axis(size, plain)}});
+  }
+}
+
 }  // namespace
 }  // namespace tandem::kernels

@@ -197,6 +197,18 @@ TEST(DepthwiseStrips, AnyNumberOfChannelsAndColumns) {
   }
 }
 
+TEST(DepthwiseStrips, EverySize) {
+  const WindowAxis plain = {.kernel = 3, .pad_begin = 1, .pad_end = 1};
+  const WindowAxes axes = Square(6, plain);
+  for (int64_t size = 1; size <= 70; ++size) {
+    if (size > 1) ExpectSameBits(1, size, axes, 3, 5);
+    ExpectSameBits(1, 6, axes, size, 5);
+    ExpectSameBits(1, 6, axes, 3, size);
+    ExpectSameBits(1, 6, {Axis(4, plain), Axis(size, plain)}, 3, 5);
+    ExpectSameBits(1, 6, {Axis(size, plain), Axis(4, plain)}, 3, 5);
+  }
+}
+
 TEST(DepthwiseStrips, ManyChannelsAreSummedInSteps) {
   const WindowAxes axes = Square(7, {.kernel = 3, .pad_begin = 1, .pad_end = 1});
   for (const int64_t channels : {511, 513, 1500}) ExpectSameBits(1, channels, axes, 20, 40);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "tests/engine/kernels/conv/conv_case.h"
@@ -60,6 +61,23 @@ TEST(Winograd, ImagesOfEverySizeAndPaddingAgreeWithTheReference) {
           ASSERT_TRUE(test::Close(conv.Winograd(isa, m), expected, kTolerance))
               << height << " x " << width << " pads " << begin << " " << end << " m " << m;
         }
+      }
+    }
+  }
+}
+
+TEST(Winograd, EverySizeAgreesWithTheReference) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const auto& [in, out, height, width] : {std::array<int64_t, 4>{size, 18, 5, 6},
+                                                 {5, size, 6, 7},
+                                                 {5, 18, size, 3},
+                                                 {5, 18, 3, size}}) {
+      ConvCase conv(
+          {.in_channels = in, .out_channels = out, .axes = {Pixels(height), Pixels(width)}});
+      const Tensor expected = conv.Reference();
+      for (const auto& [isa, m] : Kernels()) {
+        ASSERT_TRUE(test::Close(conv.Winograd(isa, m), expected, kTolerance))
+            << conv.Text({isa}) << " of " << height << " x " << width << ", m " << m;
       }
     }
   }

@@ -66,6 +66,23 @@ void ExpectSums(const std::vector<int64_t>& extents, const Operand& a, const Ope
   }
 }
 
+TEST(BroadcastLoop, EveryExtent) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const std::vector<int64_t>& extents :
+         {std::vector<int64_t>{3, size}, {size, 3}, {2, size, 5}}) {
+      for (unsigned mask = 0; mask < 16; ++mask) {
+        std::vector<Along> a(extents.size()), b(extents.size());
+        for (size_t axis = 0; axis < extents.size(); ++axis) {
+          a[axis] = (mask >> axis & 1U) != 0 ? Along::kAgain : Along::kEach;
+          b[axis] = (mask >> (2 + axis) & 1U) != 0 ? Along::kAgain : Along::kEach;
+        }
+        SCOPED_TRACE(mask);
+        ExpectSums(extents, OperandOf(extents, a, 1), OperandOf(extents, b, 100000));
+      }
+    }
+  }
+}
+
 TEST(BroadcastLoop, OperandsThatAdvanceInEveryWay) {
   const std::vector<std::vector<int64_t>> shapes = {{3, 5, 7}, {2, 700, 3}, {4, 3, 513}, {1, 9, 1},
                                                     {5, 1, 2}, {3, 4, 512}, {2, 3, 600}, {0, 3, 2}};

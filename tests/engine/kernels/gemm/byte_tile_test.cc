@@ -74,7 +74,7 @@ struct Case {
 };
 
 TEST(ByteTile, EveryEdgeSizeHasTheBitsOfDequantisedWeights) {
-  for (int64_t m = 1; m <= 30; ++m) {
+  for (int64_t m = 1; m <= 70; ++m) {
     for (int64_t n = 1; n <= 70; n += 3) Case(m, n, 1 + (m * 7 + n) % 70).Expect();
   }
   for (int64_t n = 1; n <= 70; ++n) Case(3, n, 9).Expect();

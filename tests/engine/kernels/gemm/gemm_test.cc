@@ -55,14 +55,14 @@ struct Case {
 
 TEST(Gemm, EveryEdgeSizeAgreesWithTheReference) {
   for (const Arithmetic& by : test::Arithmetics()) {
-    for (int64_t m = 1; m <= 40; ++m) {
-      for (int64_t n = 1; n <= 40; ++n) {
-        Case sum(m, n, 1 + (m * 7 + n) % 40);
+    for (int64_t m = 1; m <= 70; ++m) {
+      for (int64_t n = 1; n <= 70; ++n) {
+        Case sum(m, n, 1 + (m * 7 + n) % 70);
         ASSERT_TRUE(test::Close(sum.Packed(by), sum.Reference(), test::ToleranceOf(by, sum.k)))
             << test::NameOf(by) << " " << m << "x" << n << "x" << sum.k;
       }
     }
-    for (int64_t k = 0; k <= 40; ++k) {
+    for (int64_t k = 0; k <= 70; ++k) {
       Case sum(15, 33, k);
       ASSERT_TRUE(test::Close(sum.Packed(by), sum.Reference(), test::ToleranceOf(by, k))) << k;
     }

@@ -128,6 +128,21 @@ TEST(ReducedGemm, EveryEdgeHasTheBitsOfProductAndReduction) {
   }
 }
 
+TEST(ReducedGemm, EverySizeHasTheBitsOfProductAndReduction) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    const ReduceOp op = kOps[static_cast<size_t>(size % 8)];
+    for (const Arithmetic& by : test::Arithmetics()) {
+      for (const Shape& shape : {Shape{size, 17, 9}, Shape{5, size, 7}, Shape{15, 33, size}}) {
+        for (const Sides sides : {Sides::kOneB, Sides::kManyB}) {
+          const Case sum(3, shape, sides);
+          ASSERT_TRUE(test::Close(sum.Fused(by, op), sum.Apart(by, op), test::Exact()))
+              << test::NameOf(by) << " " << ToString(shape) << " op " << static_cast<int>(op);
+        }
+      }
+    }
+  }
+}
+
 TEST(ReducedGemm, EveryReductionAgreesBeyondABlockOfRows) {
   for (const Arithmetic& by : test::Arithmetics()) {
     const int64_t block = BlockRows(by, 7, 530);

@@ -89,6 +89,19 @@ TEST(Permute, MatricesAtTheEdgesOfATile) {
   }
 }
 
+TEST(Permute, MatricesOfEverySize) {
+  const SequentialParallel parallel;
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const int element : {1, 2, 4, 8, 16}) {
+      ExpectTransposed({size, 5}, {1, 0}, element, parallel);
+      ExpectTransposed({5, size}, {1, 0}, element, parallel);
+      ExpectTransposed({2, size, 33}, {0, 2, 1}, element, parallel);
+      ExpectTransposed({2, 33, size}, {2, 1, 0}, element, parallel);
+      ExpectTransposed({3, 2, size}, {1, 0, 2}, element, parallel);
+    }
+  }
+}
+
 TEST(Permute, AnEmptyTensorIsNotTouched) {
   const SequentialParallel parallel;
   ExpectTransposed({2, 0, 3}, {2, 1, 0}, 4, parallel);
@@ -105,15 +118,18 @@ TEST(Permute, ThreadsDoNotChangeTheResult) {
 
 TEST(ConvertLayout, GoesToChannelsLastAndBack) {
   const SequentialParallel parallel;
-  for (const int64_t channels : {1, 3, 16, 37}) {
-    const LayoutConversion there{.items = 2, .channels = channels, .spatial = 35};
+  for (int64_t size = 1; size <= 140; ++size) {
+    // All numbers of channels to 70, then all of pixels.
+    const int64_t channels = size <= 70 ? size : 37;
+    const int64_t spatial = size <= 70 ? 35 : size - 70;
+    const LayoutConversion there{.items = 2, .channels = channels, .spatial = spatial};
     LayoutConversion back = there;
     back.direction = LayoutDirection::kChannelsLastToNative;
-    const std::vector<std::byte> in = Pattern(2 * channels * 35 * 4);
+    const std::vector<std::byte> in = Pattern(2 * channels * spatial * 4);
     std::vector<std::byte> last(in.size());
     std::vector<std::byte> again(in.size());
     ConvertLayout(there, in.data(), last.data(), parallel);
-    EXPECT_EQ(last, Transposed(in, {2, channels, 35}, {0, 2, 1}, 4));
+    EXPECT_EQ(last, Transposed(in, {2, channels, spatial}, {0, 2, 1}, 4));
     ConvertLayout(back, last.data(), again.data(), parallel);
     EXPECT_EQ(again, in);
   }
@@ -126,6 +142,26 @@ TEST(StridedCopy, ReversesRepeatsAndSkips) {
   std::vector<uint16_t> out(12, 0);
   StridedCopy({{2, 0, 1}, {3, -2, 4}}, 2, in.data() + 5, out.data(), parallel);
   EXPECT_EQ(out, (std::vector<uint16_t>{6, 6, 0, 0, 4, 4, 0, 0, 2, 2, 0, 0}));
+}
+
+TEST(StridedCopy, EverySizeEqualsTheReference) {
+  const SequentialParallel parallel;
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const int element : {1, 2, 4, 8}) {
+      // Rows side by side, every second element, one element again and again, and columns.
+      for (const StridedAxes& axes : {StridedAxes{{3, size, size + 1}, {size, 1, 1}},
+                                      {{3, 2 * size, size}, {size, 2, 1}},
+                                      {{3, 1, size}, {size, 0, 1}},
+                                      {{size, 1, 3}, {3, size, 1}}}) {
+        const std::vector<std::byte> in = Pattern(6 * size * element);
+        std::vector<std::byte> out(static_cast<size_t>(3 * (size + 1) * element), std::byte{0});
+        std::vector<std::byte> expected = out;
+        StridedCopy(axes, element, in.data(), out.data(), parallel);
+        StridedCopyReference(axes, element, in.data(), expected.data());
+        ASSERT_EQ(out, expected) << size << " elements of " << element << " bytes";
+      }
+    }
+  }
 }
 
 TEST(StridedCopy, RandomRegionsEqualTheReference) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -86,6 +87,59 @@ TEST(Pool, TheMaximumOfBytesIsThatOfTheReferenceOnEveryIsaAndThreadCount) {
             ASSERT_EQ(out, expected) << IsaName(isa) << " " << channels << " channels";
           }
         }
+      }
+    }
+  }
+}
+
+// A window of 2 x 3 that moves by 1 and 2, on images of these extents.
+Pool PoolOf(PoolKind kind, int64_t channels, int64_t height, int64_t width) {
+  Pool pool;
+  pool.kind = kind;
+  pool.items = 2;
+  pool.channels = channels;
+  pool.axes[1] = {.in = height, .out = height, .kernel = 2, .pad_begin = 1};
+  pool.axes[2] = {
+      .in = width, .out = (width + 1) / 2, .kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1};
+  pool.in = pool.out = {.channel = 1, .spatial = channels};
+  return pool;
+}
+
+// The versions of every instruction set have the bytes that the reference makes of `in`.
+void ExpectAsReference(const Pool& pool, DType dtype, const Tensor& in) {
+  const auto run = [&](const auto& kernel) {
+    const auto bytes =
+        static_cast<size_t>(pool.items * pool.channels * pool.out_spatial()) * DTypeBits(dtype) / 8;
+    std::vector<uint8_t> out(bytes, 77);
+    kernel(PoolBuffers{dtype, in.view().raw(), out.data()});
+    return out;
+  };
+  const std::vector<uint8_t> expected =
+      run([&](const PoolBuffers& data) { PoolReference(pool, data, SequentialParallel()); });
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > DetectIsa()) continue;
+    const std::vector<uint8_t> out = run([&](const PoolBuffers& data) {
+      if (dtype != DType::kFloat) return MaxPoolBytes(isa, pool, data, SequentialParallel());
+      PoolChannelsLast(isa, pool, static_cast<const float*>(data.in), static_cast<float*>(data.out),
+                       SequentialParallel());
+    });
+    ASSERT_EQ(out, expected) << IsaName(isa) << " " << pool.channels << " channels of "
+                             << pool.axes[1].in << " x " << pool.axes[2].in;
+  }
+}
+
+TEST(Pool, EverySizeHasTheBitsOfTheReference) {
+  for (int64_t size = 1; size <= 70; ++size) {
+    for (const auto& [channels, height, width] :
+         {std::array<int64_t, 3>{size, 3, 4}, {5, size, 3}, {5, 3, size}, {17, 2, size}}) {
+      const Shape shape = {2, height * width, channels};
+      for (const PoolKind kind : {PoolKind::kMax, PoolKind::kAverage, PoolKind::kLp}) {
+        ExpectAsReference(PoolOf(kind, channels, height, width), DType::kFloat,
+                          test::RandomFloats(shape, 5));
+      }
+      const Pool most = PoolOf(PoolKind::kMax, channels, height, width);
+      for (const DType dtype : {DType::kInt8, DType::kUint8}) {
+        ExpectAsReference(most, dtype, test::RandomBytes<int8_t>(shape, 5));
       }
     }
   }

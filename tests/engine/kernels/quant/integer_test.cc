@@ -274,6 +274,25 @@ TEST(IntegerConv, EveryGeometryIsExact) {
   }
 }
 
+TEST(IntegerConv, EverySizeIsExact) {
+  const WindowAxis three{3, 0, 3, 1, 1, 1, 1};
+  for (int64_t size = 1; size <= 70; ++size) {
+    const DType x = kBytes[size % 2];
+    const DType w = kBytes[size / 2 % 2];
+    const DType y = size % 3 == 0 ? DType::kInt32 : kBytes[size / 3 % 2];
+    const WindowAxis wide{size, 0, 3, 1, 1, 1, 1};
+    const WindowAxis strided{size, 0, 2, 2, 1, 1, 1};
+    ExpectExact(Case(Image(size, 9, 1, {three, three}), x, w).To(y));
+    ExpectExact(Case(Image(5, size, 1, {three, three}), x, w).To(y));
+    ExpectExact(Case(Image(2 * size, 6, 2, {three}), x, w).To(y));
+    for (const WindowAxes& axes :
+         {WindowAxes{three, wide}, WindowAxes{wide, three}, WindowAxes{three, strided}}) {
+      ExpectExact(Case(Image(5, 7, 1, axes), x, w).To(y));
+      ExpectExact(Case(Image(18, 18, 18, axes), x, w).To(y));
+    }
+  }
+}
+
 TEST(IntegerConv, OneChannelAGroupIsExactForEveryNumberOfChannels) {
   const WindowAxis three{5, 0, 3, 1, 1, 1, 1};
   const WindowAxis strided{6, 0, 3, 2, 1, 0, 1};
