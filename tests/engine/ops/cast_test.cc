@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -43,6 +44,23 @@ TEST(Cast, FloatingToIntegerTruncatesAndSaturates) {
                                               std::numeric_limits<int64_t>::min(),
                                               std::numeric_limits<int64_t>::max()}),
                     Exact()));
+}
+
+TEST(Cast, EveryLengthConvertsEachElementAlone) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    const Tensor x = test::RandomFloats({n}, static_cast<uint32_t>(n), -500, 500);
+    const Tensor bytes = CastTo(x, DType::kInt8);
+    const Tensor integers = CastTo(x, DType::kInt64);
+    const Tensor halves = CastTo(x, DType::kFloat16);
+    const Tensor back = CastTo(halves, DType::kFloat);
+    for (int64_t i = 0; i < n; ++i) {
+      const float value = x.data<float>()[i];
+      ASSERT_EQ(bytes.data<int8_t>()[i], std::clamp(static_cast<int>(value), -128, 127));
+      ASSERT_EQ(integers.data<int64_t>()[i], static_cast<int64_t>(value));
+      ASSERT_EQ(halves.data<Float16>()[i].bits, ToFloat16(value).bits);
+      ASSERT_EQ(back.data<float>()[i], ToFloat(ToFloat16(value)));
+    }
+  }
 }
 
 TEST(Cast, IntegersKeepTheirLowBits) {

@@ -329,8 +329,12 @@ void ExpectInBothLayouts(const OpCall& call, const std::vector<Tensor>& inputs,
 }
 
 TEST(InstanceNormalization, EveryRankInEveryLayout) {
-  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 17, 33}, Shape{2, 70, 3, 3}, Shape{3, 5},
-                             Shape{2, 3, 2, 2, 7}, Shape{0, 3, 2}, Shape{1, 1, 1, 1}}) {
+  std::vector<Shape> shapes = {{2, 3, 4, 5}, {3, 5}, {2, 3, 2, 2, 7}, {0, 3, 2}, {1, 1, 1, 1}};
+  for (int64_t n = 1; n <= 70; ++n) {
+    shapes.push_back({1, n, 2, 3});
+    shapes.push_back({1, 3, n});
+  }
+  for (const Shape& shape : shapes) {
     const Tensor x = RandomFloats(shape, 1, -3, 5);
     const Tensor scale = RandomFloats({shape[1]}, 2);
     const Tensor bias = RandomFloats({shape[1]}, 3);
@@ -344,10 +348,13 @@ TEST(InstanceNormalization, EveryRankInEveryLayout) {
 }
 
 TEST(GroupNormalization, ScalesPerGroupBeforeOpset21AndPerChannelFromItOn) {
-  for (const GroupCase& c :
-       {GroupCase{{2, 6, 4, 5}, 3}, GroupCase{{2, 6, 4, 5}, 1}, GroupCase{{1, 6, 7}, 6},
-        GroupCase{{1, 6, 7}, 2}, GroupCase{{2, 4, 3, 2, 5}, 2}, GroupCase{{1, 140, 3, 3}, 2},
-        GroupCase{{3, 8}, 4}}) {
+  std::vector<GroupCase> cases = {{{2, 6, 4, 5}, 3},    {{2, 6, 4, 5}, 1},   {{1, 6, 7}, 6},
+                                  {{2, 4, 3, 2, 5}, 2}, {{1, 140, 3, 3}, 2}, {{3, 8}, 4}};
+  for (int64_t n = 1; n <= 70; ++n) {
+    cases.push_back({{1, 2 * n, 3}, 2});
+    cases.push_back({{1, 4, n}, 2});
+  }
+  for (const GroupCase& c : cases) {
     const Tensor x = RandomFloats(c.x, 1, -3, 5);
     for (const int opset : {18, 21}) {
       const int64_t parameters = opset == 18 ? c.groups : c.x[1];
@@ -411,27 +418,32 @@ TEST(MeanVarianceNormalization, RefusesAxesBeyondTheRank) {
             "attribute 'axes' is 3 where -3 to 2 are expected for rank 3");
 }
 
-TEST(LpNormalization, BothNormsAlongEveryAxisInEveryLayout) {
-  const Shape shape{3, 5, 4, 7};
+void ExpectLpNorms(const Shape& shape, int64_t axis) {
   const Tensor x = RandomFloats(shape, 1, -3, 5);
-  for (int64_t axis = 0; axis < 4; ++axis) {
-    const auto key = [axis](std::vector<int64_t> index) {
-      index[static_cast<size_t>(axis)] = 0;
-      return index;
-    };
-    const auto sets = MomentsBy(x, key);
-    for (const int64_t p : {1, 2}) {
-      std::vector<double> expected;
-      for (int64_t i = 0; i < x.elements(); ++i) {
-        const Moments& m = sets.at(key(IndexOf(shape, i)));
-        expected.push_back(x.data<float>()[i] / (p == 1 ? m.magnitudes : std::sqrt(m.squares)));
-      }
-      for (const int64_t given : {axis, axis - 4}) {
-        ExpectInBothLayouts(
-            {.op_type = "LpNormalization", .attributes = {{"axis", given}, {"p", p}}}, {x},
-            Floats(shape, expected));
-      }
+  const auto key = [axis](std::vector<int64_t> index) {
+    index[static_cast<size_t>(axis)] = 0;
+    return index;
+  };
+  const auto sets = MomentsBy(x, key);
+  for (const int64_t p : {1, 2}) {
+    std::vector<double> expected;
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      const Moments& m = sets.at(key(IndexOf(shape, i)));
+      expected.push_back(x.data<float>()[i] / (p == 1 ? m.magnitudes : std::sqrt(m.squares)));
     }
+    for (const int64_t given : {axis, axis - shape.rank()}) {
+      ExpectInBothLayouts({.op_type = "LpNormalization", .attributes = {{"axis", given}, {"p", p}}},
+                          {x}, Floats(shape, expected));
+    }
+  }
+}
+
+TEST(LpNormalization, BothNormsAlongEveryAxisInEveryLayout) {
+  for (int64_t axis = 0; axis < 4; ++axis) ExpectLpNorms({3, 5, 4, 7}, axis);
+  for (int64_t n = 1; n <= 70; ++n) {
+    ExpectLpNorms({2, n, 3}, 1);
+    ExpectLpNorms({2, 3, n}, 1);
+    ExpectLpNorms({2, 3, n}, 2);
   }
 }
 

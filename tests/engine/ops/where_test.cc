@@ -2,6 +2,7 @@
 
 #include "tests/support/compare.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/random_tensor.h"
 
 namespace tandem {
 namespace {
@@ -37,6 +38,24 @@ TEST(Where, ChoosesElementsOfEveryWidth) {
   expect((int64_t{1} << 53) + 1, int64_t{2});
   expect(1.0, 2.0);
   expect(std::string("a long string that lives on the heap"), std::string("b"));
+}
+
+TEST(Where, EveryLengthChoosesByItsOwnCondition) {
+  for (int64_t n = 1; n <= 70; ++n) {
+    Tensor condition = *Tensor::Allocate(DType::kBool, {2, n});
+    for (int64_t i = 0; i < 2 * n; ++i) condition.mutable_data<bool>()[i] = i % 3 == 0;
+    const Tensor x = test::RandomFloats({2, n}, 1);
+    for (const Shape& shape : {Shape{2, n}, Shape{n}, Shape{2, 1}}) {
+      const Tensor y = test::RandomFloats(shape, 2);
+      const Tensor z = test::Apply({.op_type = "Where"}, {condition, x, y});
+      ASSERT_EQ(z.shape(), Shape({2, n}));
+      for (int64_t i = 0; i < 2 * n; ++i) {
+        const int64_t other = shape == Shape{2, 1} ? i / n : i % y.elements();
+        const float expected = i % 3 == 0 ? x.data<float>()[i] : y.data<float>()[other];
+        ASSERT_EQ(z.data<float>()[i], expected) << n << " element " << i;
+      }
+    }
+  }
 }
 
 TEST(Where, FollowsTheShapeThatExpandIsGiven) {

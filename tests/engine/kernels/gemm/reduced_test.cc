@@ -203,40 +203,47 @@ TEST(ReducedGemm, WhatIsReadFirstIsNotMultipliedOut) {
   }
 }
 
-TEST(GemmPrologue, HasTheBitsOfTheStagesBeforeTheProduct) {
-  const Tensor scale = test::RandomFloats({1300}, 4);
+// Gelu, times a scale by column of A, taken from a shift: before the product or as it is read.
+void ExpectPrologue(Arithmetic by, int64_t m, int64_t n, int64_t k) {
+  const Tensor scale = test::RandomFloats({k}, 4);
   const float shift = 0.25f;
+  Prologue prologue;
+  prologue.stages = {{{FindUnary(UnaryOp::kGeluErf, DType::kFloat, by.isa), {}}, -1, false},
+                     {{FindBinary(BinaryOp::kMul, DType::kFloat, by.isa), {}}, 0, false},
+                     {{FindBinary(BinaryOp::kSub, DType::kFloat, by.isa), {}}, 1, true}};
+  prologue.operands = {{scale.data<float>(), 1}, {&shift, 0}};
+  const Tensor a = test::RandomFloats({m, k}, 1);
+  const Tensor b = test::RandomFloats({k, n}, 2);
+  Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(by, k, n)});
+  PackB(by, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(), SequentialParallel());
+  Tensor whole = *Tensor::Allocate(DType::kFloat, {m, k});
+  for (int64_t row = 0; row < m; ++row) {
+    ApplyPrologue(prologue, {a.data<float>() + row * k, 0, k},
+                  whole.mutable_data<float>() + row * k);
+  }
+  Tensor expected = *Tensor::Allocate(DType::kFloat, {m, n});
+  Tensor actual = *Tensor::Allocate(DType::kFloat, {m, n});
+  GemmProblem problem{m, n, k, whole.data<float>(), k, expected.mutable_data<float>(), n};
+  Gemm(by, problem, packed.data<float>(), SequentialParallel());
+  problem.a = a.data<float>();
+  problem.c = actual.mutable_data<float>();
+  problem.prologue = &prologue;
+  Gemm(by, problem, packed.data<float>(), SequentialParallel());
+  ASSERT_TRUE(test::Close(actual, expected, test::Exact()))
+      << test::NameOf(by) << " " << m << "x" << n << "x" << k;
+}
+
+TEST(GemmPrologue, HasTheBitsOfTheStagesBeforeTheProduct) {
   for (const Arithmetic& by : test::Arithmetics()) {
-    Prologue prologue;
-    prologue.stages = {{{FindUnary(UnaryOp::kGeluErf, DType::kFloat, by.isa), {}}, -1, false},
-                       {{FindBinary(BinaryOp::kMul, DType::kFloat, by.isa), {}}, 0, false},
-                       {{FindBinary(BinaryOp::kSub, DType::kFloat, by.isa), {}}, 1, true}};
-    prologue.operands = {{scale.data<float>(), 1}, {&shift, 0}};
     for (const int64_t k : {0, 1, 15, 255, 256, 257, 513, 1024, 1300}) {
       for (const int64_t m : {1, 5, 14, 33}) {
-        for (const int64_t n : {1, 33, 300}) {
-          const Tensor a = test::RandomFloats({m, k}, 1);
-          const Tensor b = test::RandomFloats({k, n}, 2);
-          Tensor packed = *Tensor::Allocate(DType::kFloat, {PackedFloats(by, k, n)});
-          PackB(by, {k, n, {b.data<float>(), n, 1}, 1}, packed.mutable_data<float>(),
-                SequentialParallel());
-          Tensor whole = *Tensor::Allocate(DType::kFloat, {m, k});
-          for (int64_t row = 0; row < m; ++row) {
-            ApplyPrologue(prologue, {a.data<float>() + row * k, 0, k},
-                          whole.mutable_data<float>() + row * k);
-          }
-          Tensor expected = *Tensor::Allocate(DType::kFloat, {m, n});
-          Tensor actual = *Tensor::Allocate(DType::kFloat, {m, n});
-          GemmProblem problem{m, n, k, whole.data<float>(), k, expected.mutable_data<float>(), n};
-          Gemm(by, problem, packed.data<float>(), SequentialParallel());
-          problem.a = a.data<float>();
-          problem.c = actual.mutable_data<float>();
-          problem.prologue = &prologue;
-          Gemm(by, problem, packed.data<float>(), SequentialParallel());
-          ASSERT_TRUE(test::Close(actual, expected, test::Exact()))
-              << test::NameOf(by) << " " << m << "x" << n << "x" << k;
-        }
+        for (const int64_t n : {1, 33, 300}) ExpectPrologue(by, m, n, k);
       }
+    }
+    for (int64_t size = 1; size <= 70; ++size) {
+      ExpectPrologue(by, size, 17, 9);
+      ExpectPrologue(by, 5, size, 9);
+      ExpectPrologue(by, 5, 17, size);
     }
   }
 }
