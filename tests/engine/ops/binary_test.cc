@@ -105,6 +105,30 @@ TEST(Binary, EveryLengthIsExact) {
   }
 }
 
+TEST(Binary, DenormalsAreNoZeros) {
+  const float most = std::numeric_limits<float>::min();
+  const Tensor small = RandomFloats({2, 37}, 1, -most, most);
+  const Tensor other = RandomFloats({2, 37}, 2);
+  const auto expect = [](const std::string& op, const Tensor& a, const Tensor& b, auto f) {
+    const Tensor expected = *Tensor::Allocate(DType::kFloat, {2, 37});
+    for (int64_t i = 0; i < 2 * 37; ++i) {
+      expected.mutable_data<float>()[i] = f(a.data<float>()[i], b.data<float>()[i]);
+    }
+    for (const Isa isa : test::IsaLevels()) {
+      EXPECT_TRUE(Close(Apply({.op_type = op, .isa = isa}, {a, b}), expected, Exact()))
+          << op << " " << IsaName(isa);
+    }
+  };
+  expect("Add", small, Tensor::Of<float>({2, 37}, std::vector<float>(74, -most / 3)),
+         [](float x, float y) { return x + y; });
+  expect("Mul", small, other, [](float x, float y) { return x * y; });
+  expect("Mul", other, small, [](float x, float y) { return x * y; });
+  expect("Div", small, other, [](float x, float y) { return x / y; });
+  expect("Div", small, small, [](float x, float y) { return x / y; });
+  expect("Max", small, RandomFloats({2, 37}, 3, -most, most),
+         [](float x, float y) { return x > y ? x : y; });
+}
+
 TEST(Binary, Int64IsExactAndWraps) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

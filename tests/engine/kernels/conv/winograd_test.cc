@@ -150,6 +150,21 @@ TEST(Winograd, ASpecialNumberIsWhatIeeeSaysWhereWindowsMeetItAndNowhereElse) {
   }
 }
 
+TEST(Winograd, DenormalsAreNoZeros) {
+  const float most = std::numeric_limits<float>::min();
+  for (const bool in_weights : {false, true}) {
+    ConvCase conv({.in_channels = 20, .out_channels = 40, .axes = {Pixels(9), Pixels(9)}});
+    conv.epilogue = {};
+    Tensor& small = in_weights ? conv.weights : conv.x;
+    small = test::RandomFloats(small.shape(), 3, -most, most);
+    const Tensor expected = conv.Reference();
+    for (const auto& [isa, m] : Kernels()) {
+      EXPECT_TRUE(test::Close(conv.Winograd(isa, m), expected, kTolerance))
+          << conv.Text({isa}) << " m " << m;
+    }
+  }
+}
+
 TEST(Winograd, ABatchHasTheBitsOfItsItemsAtAnyNumberOfThreadsAndWithAnyNeighbours) {
   // More tiles than a unit has; columns that are cut for several threads; one tile; tiles that so
   // many threads cannot share evenly.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -168,6 +169,55 @@ TEST(Gemm, PackingReadsTransposedAndScaledSources) {
     const Tensor actual = sum.c;
     GemmReference(sum.Problem(), {b.data<float>(), 1, 45}, 2.5f);
     EXPECT_TRUE(test::Close(actual, sum.c, test::ToleranceOf(by, 45)));
+  }
+}
+
+TEST(Gemm, ASpecialNumberIsWhatIeeeSaysInItsRowOrColumnAndNowhereElse) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const float special : {kInf, -kInf, kInf - kInf, 3e38f, 1e-40f}) {
+    for (const bool in_b : {false, true}) {
+      Case before(17, 45, 33);
+      Case with = before;
+      Tensor& changed = in_b ? with.b : with.a;
+      changed = in_b ? test::RandomFloats({33, 45}, 2) : test::RandomFloats({17, 33}, 1);
+      changed.mutable_data<float>()[in_b ? 7 * 45 + 11 : 5 * 33 + 7] = special;
+      const Tensor expected = with.Reference();
+      for (const Arithmetic& by : test::Arithmetics()) {
+        const Tensor other = before.Packed(by);
+        const Tensor actual = with.Packed(by);
+        for (int64_t i = 0; i < actual.elements(); ++i) {
+          const bool meets = in_b ? i % 45 == 11 : i / 45 == 5;
+          const float want = (meets ? expected : other).data<float>()[i];
+          const float got = actual.data<float>()[i];
+          if (std::isnan(want)) {
+            ASSERT_TRUE(std::isnan(got)) << test::NameOf(by) << " " << special << " element " << i;
+          } else if (!meets || std::isinf(want)) {
+            ASSERT_EQ(got, want) << test::NameOf(by) << " " << special << " element " << i;
+          } else {
+            const double allowed = by.precision == Precision::kBf16 ? 0x1p-7 : 1e-5;
+            ASSERT_NEAR(got, want, allowed * std::max(1.0f, std::abs(want)))
+                << test::NameOf(by) << " " << special << " element " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Whole multiples of the smallest float times whole numbers: every product and sum is one, too.
+TEST(Gemm, SumsOfDenormalsAreExact) {
+  for (const bool in_b : {false, true}) {
+    Case sum(17, 45, 33);
+    sum.a = test::RandomWholeFloats({17, 33}, 1, -9, 10);
+    sum.b = test::RandomWholeFloats({33, 45}, 2, -9, 10);
+    Tensor& small = in_b ? sum.b : sum.a;
+    for (int64_t i = 0; i < small.elements(); ++i) {
+      small.mutable_data<float>()[i] *= std::numeric_limits<float>::denorm_min();
+    }
+    const Tensor expected = sum.Reference();
+    for (const Arithmetic& by : test::Arithmetics()) {
+      EXPECT_TRUE(test::Close(sum.Packed(by), expected, test::Exact())) << test::NameOf(by);
+    }
   }
 }
 
