@@ -151,8 +151,9 @@ std::vector<std::string> OrdersOf(const std::string& bytes) {
 
 namespace {
 
-// A request and its answer.
+// A request for a batch and its answer.
 struct Exchange {
+  int64_t batch;
   std::vector<NamedTensor> inputs;
   NamedTensors outputs;
 };
@@ -169,7 +170,7 @@ std::vector<Exchange> Expectations(const std::string& bytes, const Meaning& mean
   for (const int64_t batch : meaning.batches) {
     std::vector<NamedTensor> inputs = InputsOf(*model, batch, meaning.given);
     NamedTensors outputs = Answers(*oracle, Those(inputs, *oracle));
-    exchanges.push_back({std::move(inputs), std::move(outputs)});
+    exchanges.push_back({batch, std::move(inputs), std::move(outputs)});
   }
   return exchanges;
 }
@@ -181,10 +182,10 @@ void ExpectAnswers(const std::vector<std::string>& orders, const EngineOptions& 
     const Engine engine(options);
     const auto model = LoadModel(engine, orders[order]);
     ASSERT_NE(model, nullptr);
-    for (size_t i = 0; i < exchanges.size(); ++i) {
-      SCOPED_TRACE(fmt::format("order {}, {} threads, {}, exchange {}", order, options.threads,
-                               IsaName(engine.isa()), i));
-      ExpectClose(Answers(*model, exchanges[i].inputs), exchanges[i].outputs, tolerance);
+    for (const Exchange& exchange : exchanges) {
+      SCOPED_TRACE(fmt::format("order {}, {} threads, batch {}, {}", order, options.threads,
+                               exchange.batch, IsaName(engine.isa())));
+      ExpectClose(Answers(*model, exchange.inputs), exchange.outputs, tolerance);
     }
   }
 }
