@@ -153,7 +153,9 @@ Tensor RunGuarded(const ops::Step& step, const std::vector<Shape>& shapes,
 
 }  // namespace
 
-Tensor BindAndRun(const BoundCall& call, const std::vector<Tensor>& inputs) {
+Tensor BindAndRun(const BoundCall& given, const std::vector<Tensor>& inputs) {
+  BoundCall call = given;
+  if (call.isa == Isa::kReference) call.constant_port = -1;
   const graph::Node node = NodeOf(call, inputs.size());
   Binder binder(call, node, inputs);
   const auto step = *ops::OpOf(node).Bind(binder);

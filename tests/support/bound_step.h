@@ -19,7 +19,9 @@ struct BoundCall {
   int opset = 17;
   graph::Attributes attributes;
   Shape out;
-  int constant_port = -1;  // its tensor is there while binding only; packed exactly once
+  // Its tensor is there while binding only and packed exactly once; read as it is by reference
+  // kernels, which pack nothing.
+  int constant_port = -1;
   Isa isa = DetectIsa();
   int own_inputs = 2;  // inputs of the operator itself; operands of the epilogue follow
   std::vector<graph::EpilogueStage> epilogue;

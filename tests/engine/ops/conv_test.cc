@@ -334,7 +334,7 @@ TEST(Conv, ChannelsLastInAndOutHasTheBitsOfNative) {
     test::BoundCall call{.op_type = "Conv",
                          .attributes = {{"pads", Ints{1, 1, 1, 1}}},
                          .out = {2, 20, 6, 5},
-                         .constant_port = isa == Isa::kReference ? -1 : 1,
+                         .constant_port = 1,
                          .isa = isa,
                          .own_inputs = 3,
                          .epilogue = {{"Add", {}, 3}, {"Relu", {}, -1}}};

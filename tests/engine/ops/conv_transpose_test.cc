@@ -298,7 +298,7 @@ TEST(ConvTranspose, ChannelsLastPackedWeightsAndFusedStagesHaveTheBitsOfThePlain
     test::BoundCall call{.op_type = "ConvTranspose",
                          .attributes = {{"strides", Ints{2, 3}}},
                          .out = {2, 20, 13, 15},
-                         .constant_port = isa == Isa::kReference ? -1 : 1,
+                         .constant_port = 1,
                          .isa = isa,
                          .own_inputs = 3,
                          .epilogue = {{"Mul", {}, 3}, {"Relu", {}, -1}}};
