@@ -131,6 +131,10 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     return exported;
   }
 
+  Precision PrecisionOf(const LoadOptions& load) const {
+    return load.precision.value_or(options_.precision);
+  }
+
   // `defaults` have been taken from the inputs of the graph.
   StatusOr<std::unique_ptr<const plan::Plan>> PlanOf(Resolved resolved,
                                                      const graph::Defaults& defaults,
@@ -143,7 +147,7 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
                      optimizer::Optimize(graph, constants_, options));
     plan::PlanOptions plan_options;
     plan_options.isa = isa_;
-    plan_options.precision = load.precision.value_or(options_.precision);
+    plan_options.precision = PrecisionOf(load);
     plan_options.defaults = defaults;
     plan_options.stopped = load.stopped;
     plan_options.fork_gate = ForkGateOf(options_, *parallel_);
@@ -176,6 +180,7 @@ class Engine::Impl : public std::enable_shared_from_this<Engine::Impl> {
     ASSIGN_OR_RETURN(Resolved resolved, Resolve(std::move(imported)));
     // Ports are described as the file has them, before passes replace values.
     ModelInfo info = DescribePorts(resolved.model.graph, resolved.model.producer);
+    info.precision = PrecisionOf(load);
     CompiledPlans plans;
     ASSIGN_OR_RETURN(plans.fixed, PlanOf(std::move(resolved), {}, load));
     if (open) {

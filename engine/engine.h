@@ -103,6 +103,7 @@ struct ModelInfo {
   // Estimated for one item on one thread; nothing where the work depends on more of a request than
   // its number of items.
   std::optional<double> item_seconds;
+  Precision precision = Precision::kF32;  // of products of float32, as the model was loaded
   size_t constant_bytes = 0;  // native constants that some step reads, and replaceable defaults
   size_t pack_bytes = 0;
 };

@@ -34,6 +34,7 @@
 #include "server/transport/health_routes.h"
 #include "server/transport/http_server.h"
 #include "server/transport/library_logs.h"
+#include "server/transport/model_config_text.h"
 
 namespace tandem::server {
 namespace {
@@ -62,7 +63,8 @@ class Daemon {
                  .precision = config.precision,
                  .max_run_bytes = RequestMemory(config)}),
         repository_({.root = config.model_repository,
-                     .default_max_batch_size = config.default_max_batch_size},
+                     .default_max_batch_size = config.default_max_batch_size,
+                     .parse_settings = ParseSettings},
                     engine_, metrics_),
         batcher_({.max_queue = config.max_queue, .runners = engine_.threads()}, clock_),
         backend_({.repository = repository_,

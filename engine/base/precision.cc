@@ -17,7 +17,7 @@ StatusOr<Precision> ParsePrecision(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == name) return static_cast<Precision>(i);
   }
-  return InvalidArgument("'{}' is no precision; f32_plain, f32, f32_strict and bf16 are", name);
+  return InvalidArgument("'{}' came; {} was expected", name, kPrecisionNames);
 }
 
 }  // namespace tandem

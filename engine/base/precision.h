@@ -22,6 +22,9 @@ enum class Precision : uint8_t {
 // "f32_plain", "f32", "f32_strict", "bf16".
 std::string_view PrecisionName(Precision precision);
 
+// The names that exist, for messages.
+inline constexpr std::string_view kPrecisionNames = "f32_plain, f32, f32_strict or bf16";
+
 // The inverse of PrecisionName; InvalidArgument names the text and the names that exist.
 StatusOr<Precision> ParsePrecision(std::string_view name);
 

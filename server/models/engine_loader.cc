@@ -20,8 +20,8 @@ EngineSample Sample(const Engine& engine) {
 Repository::Repository(RepositoryOptions options, const Engine& engine, Metrics& metrics)
     : Repository(
           std::move(options),
-          [&engine](const std::string& path, const std::function<bool()>& stopped) {
-            return engine.Load(path, {.stopped = stopped, .input_layouts = {}});
+          [&engine](const std::string& path, const LoadOptions& load) {
+            return engine.Load(path, load);
           },
           kSteadyClock, metrics) {
   metrics.SetEngineSampler([&engine] { return Sample(engine); });

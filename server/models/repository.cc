@@ -1,5 +1,6 @@
 #include "server/models/repository.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -165,10 +166,11 @@ void Repository::Impl::LoadOne(const std::string& name, int64_t version,
   const std::string why_not = WhyNotBatched(info, options_.default_max_batch_size);
   (*served)->metrics->load_duration_ns.store(duration.count(), std::memory_order_relaxed);
   spdlog::info(
-      "model loaded model={} version={} duration_ms={:.1f} max_batch_size={} constant_bytes={} "
-      "pack_bytes={}{}",
-      name, version, Milliseconds(duration), (*served)->max_batch_size, info.constant_bytes,
-      info.pack_bytes, why_not.empty() ? "" : fmt::format(" not_batched={:?}", why_not));
+      "model loaded model={} version={} duration_ms={:.1f} max_batch_size={} precision={} "
+      "constant_bytes={} pack_bytes={}{}",
+      name, version, Milliseconds(duration), (*served)->max_batch_size,
+      PrecisionName(info.precision), info.constant_bytes, info.pack_bytes,
+      why_not.empty() ? "" : fmt::format(" not_batched={:?}", why_not));
   SetReady(name, *std::move(served));
 }
 
@@ -181,9 +183,19 @@ StatusOr<ServedModelRef> Repository::Impl::Load(const std::string& name, int64_t
     return NotFound("{}: there is no file {}: {}", where, file, Message(path.status()));
   }
   if (!path.ok()) return Annotate(path.status(), fmt::format("{}: {}", where, file));
+  const StatusOr<ModelSettings> settings =
+      ReadSettings(options_.root, name, options_.parse_settings);
+  if (!settings.ok()) return Annotate(settings.status(), where);
+  if (!settings->without_effect.empty()) {
+    spdlog::warn("settings without effect model={} settings={:?}", name,
+                 fmt::format("{}", fmt::join(settings->without_effect, ", ")));
+  }
+  LoadOptions load;
+  load.stopped = stopped;
+  load.precision = settings->precision;
   StatusOr<std::shared_ptr<const Model>> model = Internal("not loaded");
   try {
-    model = load_(*path, stopped);
+    model = load_(*path, load);
   } catch (const std::exception& thrown) {
     model = Internal("loading threw: {}", thrown.what());
   } catch (...) {

@@ -1,5 +1,6 @@
-// The model repository: `<root>/<model>/<version>/model.onnx`. Finds the models, loads the highest
-// version of each, and answers who is ready. A model that cannot be loaded is reported with the
+// The model repository: `<root>/<model>/<version>/model.onnx`, and `<root>/<model>/config.pbtxt`
+// where a model has settings of its own. Finds the models, loads the highest version of each, and
+// answers who is ready. A model that cannot be loaded is reported with the
 // reason and does not stop the others.
 #pragma once
 
@@ -11,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "server/models/model_settings.h"
 #include "server/models/served_model.h"
 
 namespace tandem::server {
@@ -29,11 +31,13 @@ struct ModelStatus {
 struct RepositoryOptions {
   std::string root;
   int64_t default_max_batch_size = 32;
+  // Reads what models say of themselves in their config.pbtxt; null: nobody does.
+  SettingsParser parse_settings;
 };
 
-// Loads the ONNX file at a path; `stopped` ends the load with Cancelled.
+// Loads the ONNX file at a path.
 using ModelLoader = std::function<StatusOr<std::shared_ptr<const Model>>(
-    const std::string& path, const std::function<bool()>& stopped)>;
+    const std::string& path, const LoadOptions& options)>;
 
 // Thread-safe. Lookups never wait for a load.
 class Repository {

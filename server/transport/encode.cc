@@ -5,6 +5,7 @@
 #include <span>
 
 #include "server/models/quoted.h"
+#include "server/transport/model_config_text.h"
 #include "server/transport/wire_types.h"
 
 namespace tandem::server {
@@ -129,6 +130,8 @@ inference::ModelConfig DescribeConfig(const ServedModel& model, int runners) {
     config.mutable_dynamic_batching()->set_max_queue_delay_microseconds(
         static_cast<uint64_t>(model.max_queue_delay.count()));
   }
+  (*config.mutable_parameters())[std::string(kPrecisionParameter)].set_string_value(
+      std::string(PrecisionName(info.precision)));
   return config;
 }
 

@@ -23,7 +23,8 @@ inference::ModelMetadataResponse DescribeModel(const ServedModel& model,
                                                const std::vector<int64_t>& versions);
 
 // Dims are without the batch axis where the model batches. `runners` is the count of the instance
-// group where the model does not say.
+// group where the model does not say. The parameter `precision` is the one the model was loaded
+// with, its own or the daemon's.
 inference::ModelConfig DescribeConfig(const ServedModel& model, int runners);
 
 }  // namespace tandem::server

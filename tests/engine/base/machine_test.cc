@@ -156,7 +156,7 @@ TEST(PrecisionNames, AreReadBackAndOthersAreRefused) {
     EXPECT_EQ(*ParsePrecision(PrecisionName(precision)), precision);
   }
   EXPECT_EQ(Message(ParsePrecision("fp32").status()),
-            "'fp32' is no precision; f32_plain, f32, f32_strict and bf16 are");
+            "'fp32' came; f32_plain, f32, f32_strict or bf16 was expected");
 }
 
 }  // namespace

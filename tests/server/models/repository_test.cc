@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,15 +111,13 @@ class RepositoryTest : public testing::Test {
     options.root = directory_.path();
     return std::make_unique<Repository>(
         std::move(options),
-        [this](const std::string& path, const std::function<bool()>& stopped) {
-          return Load(path, stopped);
-        },
+        [this](const std::string& path, const LoadOptions& options) { return Load(path, options); },
         clock_, metrics_);
   }
-  virtual StatusOr<std::shared_ptr<const Model>> Load(const std::string& path,
-                                                      const std::function<bool()>& stopped) {
+  StatusOr<std::shared_ptr<const Model>> Load(const std::string& path, const LoadOptions& options) {
     if (on_load_) on_load_();
-    if (stopped && stopped()) return Cancelled("stopped");
+    if (options.stopped && options.stopped()) return Cancelled("stopped");
+    precisions_.push_back(options.precision);
     loaded_.push_back(path.substr(directory_.path().size() + 1));
     std::ifstream file(path);
     std::string content;
@@ -144,6 +143,7 @@ class RepositoryTest : public testing::Test {
   SteadyClock clock_;
   Metrics metrics_{{.version = "1"}};
   std::vector<std::string> loaded_;
+  std::vector<std::optional<Precision>> precisions_;  // that the loads were asked for
   std::function<void()> on_load_;
 };
 
@@ -337,9 +337,7 @@ TEST_F(RepositoryLinkTest, TheRepositoryItselfMayBeOne) {
   std::filesystem::create_directory_symlink(directory_.path(), link);
   Repository repository(
       {.root = link},
-      [this](const std::string& path, const std::function<bool()>& stopped) {
-        return Load(path, stopped);
-      },
+      [this](const std::string& path, const LoadOptions& options) { return Load(path, options); },
       clock_, metrics_);
   ASSERT_TRUE(repository.LoadAll().ok());
   EXPECT_EQ(Message(repository.Find("m", "").status()),
@@ -483,6 +481,42 @@ TEST_F(RepositoryTest, ReadersAndTheLoaderRunSideBySide) {
   EXPECT_TRUE(repository->LoadAll().ok());
   done = true;
   reader.join();
+}
+
+// In the place of the text that the transport reads: the name of a precision, and what else there
+// is behind it.
+StatusOr<ModelSettings> PrecisionFirst(std::string_view text) {
+  ModelSettings settings;
+  const size_t end = text.find(' ');
+  ASSIGN_OR_RETURN(settings.precision, ParsePrecision(text.substr(0, end)));
+  if (end != text.npos) settings.without_effect.emplace_back(text.substr(end + 1));
+  return settings;
+}
+
+TEST_F(RepositoryTest, AModelIsLoadedWithItsOwnSettingsAndTheOthersWithTheDaemons) {
+  for (const char* name : {"a/1", "b/1", "c/2", "c/3"}) AddVersion(name);
+  directory_.Write("b/config.pbtxt", "bf16");
+  directory_.Write("c/config.pbtxt", "f32_plain beside");
+  directory_.Write("c/3/config.pbtxt", "no place for it");
+  auto repository = Open({.parse_settings = PrecisionFirst});
+  ASSERT_TRUE(repository->LoadAll().ok());
+  EXPECT_TRUE(repository->AllReady());
+  EXPECT_THAT(loaded_, ElementsAre("a/1/model.onnx", "b/1/model.onnx", "c/3/model.onnx"));
+  EXPECT_THAT(precisions_, ElementsAre(std::nullopt, Precision::kBf16, Precision::kF32Plain));
+}
+
+TEST_F(RepositoryTest, AModelWithSettingsThatAreNoneIsNotLoadedAndTheOthersAre) {
+  AddVersion("m/7");
+  AddVersion("n/1");
+  directory_.Write("m/config.pbtxt", "fp16");
+  auto repository = Open({.parse_settings = PrecisionFirst});
+  ASSERT_TRUE(repository->LoadAll().ok());
+  EXPECT_FALSE(repository->AllReady());
+  EXPECT_THAT(loaded_, ElementsAre("n/1/model.onnx"));
+  ExpectError(repository->Find("m", "").status(), absl::StatusCode::kUnavailable,
+              "model 'm' version 7: m/config.pbtxt: 'fp16' came; f32_plain, f32, f32_strict or "
+              "bf16 was expected");
+  EXPECT_EQ(metrics_.model_load_failures.value(), 1u);
 }
 
 TEST(RepositoryOnAnEngine, ServesARealModelAndExportsTheEnginesNumbers) {

@@ -62,6 +62,17 @@ TEST(Describe, MetadataShowsTheBatchAxisAndConfigLeavesItOut) {
   EXPECT_EQ(config.instance_group(0).count(), 4);
 }
 
+TEST(Describe, ConfigShowsThePrecisionThatTheModelWasLoadedWith) {
+  for (const Precision precision :
+       {Precision::kF32Plain, Precision::kF32, Precision::kF32Strict, Precision::kBf16}) {
+    ModelInfo info = EchoInfo({{"a", DType::kFloat}}, kImages);
+    info.precision = precision;
+    const auto config = DescribeConfig(*MakeServed("m", std::move(info), 8), 4);
+    ASSERT_EQ(config.parameters().size(), 1u);
+    EXPECT_EQ(config.parameters().at("precision").string_value(), PrecisionName(precision));
+  }
+}
+
 TEST(Describe, AModelThatDoesNotBatchShowsTheSameShapeInBoth) {
   const auto model = MakeServed("m", EchoInfo({{"a", DType::kString}}, kImages), 0);
   EXPECT_THAT(DescribeModel(*model, {3}).inputs(0).shape(), ElementsAre(-1, 3, -1));
