@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <random>
 #include <string>
 
 #include "server/transport/encode.h"
@@ -155,8 +156,43 @@ TEST(ModelConfigText, WhatIsNoMessageIsRefusedWithItsPlace) {
   EXPECT_THAT(Refusal("\xff\xfe: \xff"), Each(AllOf(Ge(' '), Le('~'))));
 }
 
+TEST(ModelConfigText, DamagedFilesAreReadOrRefusedInPlainText) {
+  const std::string whole =
+      "name: \"m\" # a remark\ninput [{ dims: [-1, 3] }]\n" + Parameter("string_value: 'bf16'");
+  const std::string odd(
+      "{}[]<>:;,'\"\\#-\0\n\t\xff"
+      "09az",
+      22);
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int turn = 0; turn < 5000; ++turn) {
+    std::string text = whole;
+    for (int change = 0; change <= turn % 4; ++change) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = odd[random() % odd.size()];
+          break;
+        case 1:
+          text.insert(at, 1, odd[random() % odd.size()]);
+          break;
+        default:
+          text.erase(at, 1 + random() % 4);
+      }
+    }
+    const StatusOr<ModelSettings> settings = ParseSettings(text);
+    if (settings.ok()) continue;
+    ++refused;
+    ASSERT_EQ(settings.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    ASSERT_THAT(std::string(Message(settings.status())),
+                AllOf(SizeIs(Ge(10u)), Each(AllOf(Ge(' '), Le('~')))));
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_LT(refused, 4500);
+}
+
 TEST(ModelConfigText, FieldsThatNobodyReadsMayBeNestedAsDeepAsTheyLike) {
-  const int depth = 1 << 18;
+  const int depth = 1 << 16;
   std::string text = Parameter("string_value: 'bf16'");
   for (int i = 0; i < depth; ++i) text += "a: [{ b <";
   EXPECT_THAT(Refusal(text), HasSubstr("'Expected >, got: the end'"));
