@@ -58,6 +58,7 @@ class Peer {
     for (size_t i = 0; i < session_.GetOutputCount(); ++i) {
       outputs_.emplace_back(session_.GetOutputNameAllocated(i, allocator).get());
     }
+    for (const std::string& output : outputs_) output_names_.push_back(output.c_str());
   }
 
   // Float inputs with `batch` items where the model leaves the first extent open.
@@ -76,25 +77,23 @@ class Peer {
     return inputs;
   }
 
-  // The elements of the first output.
-  std::vector<float> Run(const std::vector<NamedTensor>& inputs) {
+  // What every run is to compute; borrowed.
+  void SetInputs(const std::vector<NamedTensor>& inputs) {
     const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
-    std::vector<Ort::Value> values;
-    std::vector<const char*> names;
+    values_.clear();
+    names_.clear();
     for (const auto& [name, tensor] : inputs) {
       const std::span<const int64_t> dims = tensor.shape().dims();
-      values.push_back(Ort::Value::CreateTensor<float>(
+      values_.push_back(Ort::Value::CreateTensor<float>(
           memory, tensor.mutable_view().mutable_data<float>(),
           static_cast<size_t>(tensor.elements()), dims.data(), dims.size()));
-      names.push_back(name.c_str());
+      names_.push_back(name.c_str());
     }
-    std::vector<const char*> outputs;
-    for (const std::string& output : outputs_) outputs.push_back(output.c_str());
-    const std::vector<Ort::Value> results =
-        session_.Run(Ort::RunOptions(), names.data(), values.data(), values.size(), outputs.data(),
-                     outputs.size());
-    const float* data = results[0].GetTensorData<float>();
-    return {data, data + results[0].GetTensorTypeAndShapeInfo().GetElementCount()};
+  }
+
+  std::vector<Ort::Value> Run() {
+    return session_.Run(Ort::RunOptions(), names_.data(), values_.data(), values_.size(),
+                        output_names_.data(), output_names_.size());
   }
 
  private:
@@ -108,7 +107,15 @@ class Peer {
 
   Ort::Session session_;
   std::vector<std::string> outputs_;
+  std::vector<const char*> output_names_;
+  std::vector<Ort::Value> values_;
+  std::vector<const char*> names_;
 };
+
+std::vector<float> Elements(const Ort::Value& value) {
+  const float* data = value.GetTensorData<float>();
+  return {data, data + value.GetTensorTypeAndShapeInfo().GetElementCount()};
+}
 
 double Difference(std::span<const float> ours, std::span<const float> theirs) {
   if (ours.size() != theirs.size()) return INFINITY;
@@ -176,7 +183,8 @@ Status PrintMemory(std::string_view engine, const std::string& path, const Argum
     Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "bench_engines");
     Peer peer(env, path, arguments.threads);
     ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, peer.MadeUpInputs(arguments.batch));
-    peer.Run(inputs);
+    peer.SetInputs(inputs);
+    peer.Run();
   }
   fmt::print("{}\n", OwnMemory("VmHWM:") - before);
   return absl::OkStatus();
@@ -196,7 +204,7 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
   std::optional<Peer> peer;
   ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs, MakeInputs(*model, arguments.batch));
   StatusOr<RunResult> ours;
-  std::vector<float> theirs;
+  std::vector<Ort::Value> theirs;
   Stopwatch tandem_load;
   Stopwatch runtime_load;
   for (int i = 0; i < kLoads; ++i) {
@@ -216,20 +224,22 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
     BackMemory();
     runtime_load.Time([&] {
       peer.emplace(env, path, arguments.threads);
-      theirs = peer->Run(inputs);
+      peer->SetInputs(inputs);
+      theirs = peer->Run();
     });
   }
   ASSIGN_OR_RETURN(const double tandem_memory, PeakMemory(kTandem, path, arguments, level));
   ASSIGN_OR_RETURN(const double runtime_memory, PeakMemory(kRuntime, path, arguments, level));
   ASSIGN_OR_RETURN(const double products, ProductsOf(*model, inputs));
   const double peak = PeakGflops() * arguments.threads;
+  const int runs = RunsOfSample([&] { ours = model->Run(inputs); });
   Stopwatch tandem;
   Stopwatch runtime;
   for (int i = 0; i < arguments.iterations; ++i) {
     WaitForOtherThreads();
-    tandem.Time([&] { ours = model->Run(inputs); });
+    tandem.Time([&] { ours = model->Run(inputs); }, runs);
     WaitForOtherThreads();
-    runtime.Time([&] { peer->Run(inputs); });
+    runtime.Time([&] { theirs = peer->Run(); }, runs);
   }
   const std::string name = std::filesystem::path(path).stem();
   const double gflops = 2 * products / tandem.median() * 1e-6;
@@ -239,7 +249,8 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
       name, tandem.median(), runtime.median(), runtime.median() / tandem.median(),
       peak == 0 ? 0 : 100 * gflops / peak, tandem_load.median(), runtime_load.median(),
       runtime_load.median() / tandem_load.median(), tandem_memory, runtime_memory,
-      runtime_memory / tandem_memory, Difference(ours->outputs[0].tensor.span<float>(), theirs));
+      runtime_memory / tandem_memory,
+      Difference(ours->outputs[0].tensor.span<float>(), Elements(theirs[0])));
   std::fflush(stdout);
   return absl::OkStatus();
 }

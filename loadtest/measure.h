@@ -34,12 +34,13 @@ int MeasureAll(const std::vector<std::string>& models,
 // Wall times of one of the things that are measured in turns.
 class Stopwatch {
  public:
+  // One sample: the mean of `runs` one after the other.
   template <typename Body>
-  void Time(const Body& body) {
+  void Time(const Body& body, int runs = 1) {
     const auto start = std::chrono::steady_clock::now();
-    body();
+    for (int i = 0; i < runs; ++i) body();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-    times_.push_back(time.count());
+    times_.push_back(time.count() / runs);
   }
 
   // In milliseconds; there must be one.
@@ -51,5 +52,16 @@ class Stopwatch {
  private:
   std::vector<double> times_;
 };
+
+// Runs that make a sample of a millisecond or one run, whichever is longer.
+template <typename Body>
+int RunsOfSample(const Body& body) {
+  constexpr double kMilliseconds = 1;
+  constexpr int kMost = 1000;
+  body();
+  Stopwatch one;
+  one.Time(body);
+  return static_cast<int>(std::clamp(kMilliseconds / one.median(), 1.0, double{kMost}));
+}
 
 }  // namespace tandem::loadtest

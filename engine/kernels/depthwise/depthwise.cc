@@ -49,6 +49,7 @@ struct ShortGroupMemory {
 struct ShortGroupUnits {
   static constexpr int64_t kPiece = 256;         // pixels
   static constexpr int64_t kBlockFloats = 4096;  // of weights
+  static constexpr int64_t kBlockUnit = 4;       // vectors that run side by side
 
   int64_t vectors;
   int64_t block;  // vectors
@@ -59,7 +60,9 @@ struct ShortGroupUnits {
   ShortGroupUnits(const ConvGeometry& geometry, int64_t lanes)
       : vectors(VectorGroups(geometry, lanes).vectors), pixels(geometry.axes[2].out) {
     const int64_t floats = geometry.taps() * geometry.in_per_group() * lanes;
-    block = std::clamp<int64_t>(kBlockFloats / std::max<int64_t>(1, floats), 1, vectors);
+    block = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, floats));
+    if (block > kBlockUnit) block -= block % kBlockUnit;
+    block = std::clamp<int64_t>(block, 1, vectors);
     blocks = (vectors + block - 1) / block;
     pieces = (pixels + kPiece - 1) / kPiece;
   }
@@ -87,6 +90,9 @@ constexpr int kPixels = 8;  // neighbours that share the loads of weights
 #else
 constexpr int kPixels = 4;
 #endif
+// Sums of so many vectors are on their way at the same time, of one pixel or of several.
+template <int kCount>
+constexpr int kVectorsBeside = HWY_MAX(1, HWY_MIN(4, kPixels / kCount));
 
 // Taps [begin, end) of a window lie inside the input.
 struct TapRange {
@@ -121,35 +127,53 @@ struct Row {
   int64_t first_at;   // and from data.y on; negative where that one is not computed
 };
 
-// The epilogue of `kCount` pixels from `out` on, for one vector of channels.
-template <int kCount, class Access>
-HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access access,
-                       FloatVec (&sums)[kCount]) {
-  const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA {
-    TANDEM_UNROLL
-    for (int i = 0; i < kCount; ++i) sums[i] = function(i, 0, sums[i]);
-  };
-  const auto operand = [&](size_t stage, OperandKind kind, int i, int) TANDEM_INLINE_LAMBDA {
-    return LoadOperand(kind, row.data.operands[stage],
-                       row.first_y + (out + i) * row.geometry.y_step(), channel, access);
-  };
-  ApplyStages<kCount>(*row.data.epilogue, for_sums, operand);
-}
+// Sums of kCount neighbouring pixels for kVectors neighbouring vectors of output channels.
+template <int kCount, int kVectors>
+struct Sums {
+  FloatVec v[kCount][kVectors];
 
-// Adds one tap of `kCount` pixels, whose inputs are `step` apart from `x` on; returns the weights
-// behind.
-template <int kCount, bool kExchange, class Access>
-HWY_INLINE const float* AddTap(const Row& row, const float* x, int64_t step, const float* w,
-                               Access access, FloatVec (&sums)[kCount]) {
-  const FloatTag d;
-  if constexpr (!kExchange) {
-    const FloatVec weight = hn::Load(d, w);
+  // Replaces each by function(pixel, vector, sum).
+  template <class Function>
+  HWY_INLINE void Each(const Function& function) {
     TANDEM_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      sums[i] = hn::MulAdd(access.Load(x + i * step), weight, sums[i]);
+      TANDEM_UNROLL
+      for (int j = 0; j < kVectors; ++j) v[i][j] = function(i, j, v[i][j]);
     }
-    return w + kLanes;
   }
+};
+
+// The epilogue of pixels from `out` on and channels from `channel` on.
+template <int kCount, int kVectors, class Access>
+HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access access,
+                       Sums<kCount, kVectors>& sums) {
+  const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA { sums.Each(function); };
+  const auto operand = [&](size_t stage, OperandKind kind, int i, int j) TANDEM_INLINE_LAMBDA {
+    return LoadOperand(kind, row.data.operands[stage],
+                       row.first_y + (out + i) * row.geometry.y_step(),
+                       channel + j * row.groups.outputs, access);
+  };
+  ApplyStages<kCount * kVectors>(*row.data.epilogue, for_sums, operand);
+}
+
+// Adds one tap, whose inputs are `step` apart from `x` on for neighbouring pixels; of each vector
+// of channels the weights are `vector_floats` further on.
+template <int kCount, int kVectors, class Access>
+HWY_INLINE void AddTap(const float* x, int64_t step, const float* w, int64_t vector_floats,
+                       Access access, Sums<kCount, kVectors>& sums) {
+  FloatVec weights[kVectors];
+  TANDEM_UNROLL
+  for (int j = 0; j < kVectors; ++j) weights[j] = hn::Load(FloatTag(), w + j * vector_floats);
+  sums.Each([&](int i, int j, FloatVec sum) TANDEM_INLINE_LAMBDA {
+    return hn::MulAdd(access.Load(x + i * step + j * kLanes), weights[j], sum);
+  });
+}
+
+// The same of one vector whose groups have several channels.
+template <int kCount, class Access>
+HWY_INLINE void AddExchangedTap(const Row& row, const float* x, int64_t step, const float* w,
+                                Access access, Sums<kCount, 1>& sums) {
+  const FloatTag d;
   FloatVec inputs[kCount];
   TANDEM_UNROLL
   for (int i = 0; i < kCount; ++i) inputs[i] = access.Load(x + i * step);
@@ -157,29 +181,26 @@ HWY_INLINE const float* AddTap(const Row& row, const float* x, int64_t step, con
   for (int64_t c = 0; c < channels; ++c, w += kLanes) {
     const FloatVec weight = hn::Load(d, w);
     const auto sources = hn::SetTableIndices(d, row.sources + c * kLanes);
-    TANDEM_UNROLL
-    for (int i = 0; i < kCount; ++i) {
-      sums[i] = hn::MulAdd(hn::TableLookupLanes(inputs[i], sources), weight, sums[i]);
-    }
+    sums.Each([&](int i, int, FloatVec sum) TANDEM_INLINE_LAMBDA {
+      return hn::MulAdd(hn::TableLookupLanes(inputs[i], sources), weight, sum);
+    });
   }
-  return w;
 }
 
-// Sums and stores `kCount` pixels from `out` on, all with the inner taps `inner` (that of the
-// first), for one vector of output channels.
-template <int kCount, bool kExchange, class Access>
+// Sums and stores kCount pixels from `out` on, all with the inner taps `inner` (that of the first),
+// for kVectors vectors of output channels from `vector` on.
+template <int kCount, int kVectors, bool kExchange, class Access>
 HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, int64_t vector,
                           Access in_access, Access out_access) {
-  const FloatTag d;
   const ConvGeometry& geometry = row.geometry;
   const WindowAxes& axes = geometry.axes;
   const int64_t channels = geometry.in_channels;
   const int64_t tap_floats = geometry.in_per_group() * kLanes;
+  const int64_t vector_floats = geometry.taps() * tap_floats;
   const float* item = row.item + vector * row.groups.inputs;
-  const float* packed = row.packed + vector * geometry.taps() * tap_floats;
-  FloatVec sums[kCount];
-  TANDEM_UNROLL
-  for (int i = 0; i < kCount; ++i) sums[i] = hn::Zero(d);
+  const float* packed = row.packed + vector * vector_floats;
+  Sums<kCount, kVectors> sums;
+  sums.Each([](int, int, FloatVec) TANDEM_INLINE_LAMBDA { return hn::Zero(FloatTag()); });
   for (int64_t t0 = row.outer.begin; t0 < row.outer.end; ++t0) {
     const int64_t at0 = row.outer.start + t0 * axes[0].dilation;
     for (int64_t t1 = row.middle.begin; t1 < row.middle.end; ++t1) {
@@ -190,32 +211,47 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
       const float* x = item + pixel * channels;
       const float* w =
           packed + ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * tap_floats;
-      for (int64_t t2 = inner.begin; t2 < inner.end; ++t2) {
-        w = AddTap<kCount, kExchange>(row, x, axes[2].stride * channels, w, in_access, sums);
+      for (int64_t t2 = inner.begin; t2 < inner.end; ++t2, w += tap_floats) {
+        if constexpr (kExchange) {
+          AddExchangedTap(row, x, axes[2].stride * channels, w, in_access, sums);
+        } else {
+          AddTap(x, axes[2].stride * channels, w, vector_floats, in_access, sums);
+        }
         x += axes[2].dilation * channels;
       }
     }
   }
   const int64_t channel = vector * row.groups.outputs;
-  if (row.data.epilogue != nullptr) Finish<kCount>(row, out, channel, out_access, sums);
+  if (row.data.epilogue != nullptr) Finish(row, out, channel, out_access, sums);
   const int64_t step = geometry.y_step() * geometry.out_channels;
   float* y = row.data.y + row.first_at * geometry.out_channels + out * step + channel;
-  TANDEM_UNROLL
-  for (int i = 0; i < kCount; ++i) out_access.Store(sums[i], y + i * step);
+  sums.Each([&](int i, int j, FloatVec sum) TANDEM_INLINE_LAMBDA {
+    out_access.Store(sum, y + i * step + j * kLanes);
+    return sum;
+  });
 }
 
+// Several vectors at a time while they are whole.
 template <int kCount, bool kExchange>
 HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
                              const ShortGroupUnit& unit) {
-  for (int64_t vector = unit.first_vector; vector < unit.last_vector; ++vector) {
+  int64_t vector = unit.first_vector;
+  if constexpr (!kExchange && kVectorsBeside < kCount >> 1) {
+    constexpr int kBeside = kVectorsBeside<kCount>;
+    const int64_t whole = HWY_MIN(unit.last_vector, row.geometry.out_channels / kLanes);
+    for (; vector + kBeside <= whole; vector += kBeside) {
+      RunPixels<kCount, kBeside, false>(row, inner, out, vector, Whole(), Whole());
+    }
+  }
+  for (; vector < unit.last_vector; ++vector) {
     const int64_t inputs =
         HWY_MIN(row.groups.inputs, row.geometry.in_channels - vector * row.groups.inputs);
     const int64_t outputs =
         HWY_MIN(row.groups.outputs, row.geometry.out_channels - vector * row.groups.outputs);
     if (inputs == kLanes && outputs == kLanes) {
-      RunPixels<kCount, kExchange>(row, inner, out, vector, Whole(), Whole());
+      RunPixels<kCount, 1, kExchange>(row, inner, out, vector, Whole(), Whole());
     } else {
-      RunPixels<kCount, kExchange>(row, inner, out, vector, First{inputs}, First{outputs});
+      RunPixels<kCount, 1, kExchange>(row, inner, out, vector, First{inputs}, First{outputs});
     }
   }
 }

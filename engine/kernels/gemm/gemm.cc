@@ -11,7 +11,8 @@
 namespace tandem::kernels {
 namespace {
 
-constexpr int64_t kTilesPerBlock = 8;
+// Rows that read a group of packed B one after the other: as many as a sequence of 197 words has.
+constexpr int64_t kTilesPerBlock = 16;
 constexpr int64_t kDepthUnit = 32;
 // Where units are cut for several threads.
 constexpr int64_t kUnitsPerThread = 4;

@@ -71,7 +71,9 @@ struct TileKernel {
   int64_t step = 1;
   int64_t step_floats = 0;
   void (*pack)(int64_t k, PanelReader read, float* panel) = nullptr;
-  int64_t depth = 512;                      // that a long sum is cut into, at the most
+  // Pieces that a long sum is cut into, at the most: that of a panel and those of a tile's rows, 46
+  // KiB with AVX-512, fit a first-level cache.
+  int64_t depth = 256;
   int64_t group_floats = int64_t{1} << 15;  // of packed B that are multiplied by a block of rows
   void (*run)(const Tile& tile) = nullptr;
   // Kernels that turn panels into floats as they read them can do it once for several tiles: writes

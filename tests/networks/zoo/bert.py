@@ -27,11 +27,11 @@ class Attention(nn.Module):
 class Layer(nn.Module):
     """Norms come after the sums."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, hidden):
         super().__init__()
         self.attention = Attention(width, heads)
         self.norm1 = nn.LayerNorm(width, eps=1e-12)
-        self.mlp = Mlp(width, 2 * width)
+        self.mlp = Mlp(width, hidden)
         self.norm2 = nn.LayerNorm(width, eps=1e-12)
 
     def forward(self, x, mask):
@@ -47,7 +47,7 @@ class Bert(nn.Module):
         self.types = nn.Embedding(2, width)
         self.register_buffer("places", torch.arange(longest).expand((1, -1)))
         self.norm = nn.LayerNorm(width, eps=1e-12)
-        self.layers = nn.ModuleList([Layer(width, heads), Layer(width, heads)])
+        self.layers = nn.ModuleList([Layer(width, heads, 2 * width) for _ in range(2)])
         self.pooler = nn.Linear(width, width)
 
     def forward(self, ids, mask, types):
