@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # The tables of docs/performance.md: Tandem beside ONNX Runtime on whole networks, with geometric means.
 #
-#   performance.sh BENCH_ENGINES NETWORKS QUANTISED
+#   performance.sh BENCH_ENGINES NETWORKS QUANTISED OTHERS
 #
 # BENCH_ENGINES is the benchmark that a build with TANDEM_ONNXRUNTIME_DIR has in loadtest/; NETWORKS and
-# QUANTISED are folders of ONNX files of float32 and of 8-bit networks.
+# QUANTISED are folders of ONNX files of float32 and of 8-bit networks of images, OTHERS of what is none.
 set -euo pipefail
 bench="$1"
 networks=("$2"/*.onnx)
 quantised=("$3"/*.onnx)
+others=("$4"/*.onnx)
 export ORT_DISABLE_TELEMETRY=1
 
 # compare TITLE MODEL... -- FLAG...
@@ -30,9 +31,11 @@ compare() {
                  exp(runs / n), exp(loads / n), exp(memories / n) }'
 }
 
-compare "One thread, AVX-512" "${networks[@]}" -- --threads 1 --cpu avx512
-compare "Two threads, AVX-512" "${networks[@]}" -- --threads 2 --cpu avx512
-compare "Batch 8, two threads, AVX-512" "${networks[@]}" -- --threads 2 --cpu avx512 --batch 8
+if grep -q avx512vl /proc/cpuinfo; then level=avx512; else level=avx2; fi
+compare "One thread" "${networks[@]}" -- --threads 1 --cpu "$level"
+compare "Two threads" "${networks[@]}" -- --threads 2 --cpu "$level"
+compare "Batch 8, two threads" "${networks[@]}" -- --threads 2 --cpu "$level" --batch 8
+compare "Transformer, perceptron and LSTM step, one thread" "${others[@]}" -- --threads 1 --cpu "$level"
 compare "8-bit integers, one thread" "${quantised[@]}" -- --threads 1
 if grep -q amx_bf16 /proc/cpuinfo; then
   compare "One thread, AMX" "${networks[@]}" -- --threads 1 --cpu amx

@@ -37,6 +37,7 @@ class Buffer {
 
  private:
   struct Free {
+    size_t mapped;  // bytes; 0: of the allocator
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte, Free> data_;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <compare>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
@@ -86,14 +88,9 @@ class Builder {
   StatusOr<std::unique_ptr<Plan>> Build() {
     layouts_ = AssignLayouts(graph_);
     for (const graph::ValueId id : graph_.inputs()) AddInput(id);
-    for (const graph::NodeId id : graph_.order()) {
-      if (options_.stopped && options_.stopped()) return Cancelled("loading was stopped");
-      const Status added = AddNode(id);
-      if (absl::IsCancelled(added)) return added;
-      if (!added.ok()) errors_.push_back(added);
-    }
-    if (!errors_.empty()) return AllErrors();
+    for (const graph::NodeId id : graph_.order()) RETURN_IF_ERROR(AddNode(id));
     for (size_t i = 0; i < graph_.outputs().size(); ++i) RETURN_IF_ERROR(AddOutput(i));
+    RETURN_IF_ERROR(BindTasks());
     RETURN_IF_ERROR(FinishValues());
     AddSchedule();
     return std::move(plan_);
@@ -115,13 +112,8 @@ class Builder {
     auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): none is here
   };
 
-  Status AllErrors() const {
-    std::vector<std::string_view> texts;
-    for (const Status& error : errors_) texts.push_back(Message(error));
-    return MakeStatus(errors_.front().code(), fmt::format("{}", fmt::join(texts, "; ")));
-  }
-
   PlanValue& At(ValueIndex index) { return plan_->values[static_cast<size_t>(index)]; }
+  Task& TaskAt(TaskIndex index) { return plan_->tasks[static_cast<size_t>(index)]; }
 
   ValueIndex AddValue(graph::ValueId id, Layout layout, size_t rank = 0) {
     const graph::Value& value = graph_.value(id);
@@ -226,9 +218,10 @@ class Builder {
     task.outputs = {to};
     if (SpatialIsOne(At(to))) {
       AddView(std::move(task));
-      return absl::OkStatus();
+    } else {
+      unbound_.push_back({Push(std::move(task))});
     }
-    return AddBound(std::move(task));
+    return absl::OkStatus();
   }
 
   // Both layouts are the same memory when there is one pixel or one channel.
@@ -242,7 +235,6 @@ class Builder {
   Status AddNode(graph::NodeId id) {
     const graph::Node& node = graph_.node(id);
     const std::string name = graph::Describe(graph_, id);
-    const auto annotate = [&](const Status& status) { return Annotate(status, path_ + name); };
     Task task;
     task.name = node.origin.empty() ? name : fmt::format("{} [{}]", name, node.origin);
     task.node = node;
@@ -255,7 +247,7 @@ class Builder {
       if (node.inputs[port] != graph::kNoValue) {
         const Layout layout = layouts_.reads[static_cast<size_t>(id)][port];
         StatusOr<ValueIndex> found = ValueIn(node.inputs[port], layout, rank);
-        if (!found.ok()) return annotate(found.status());
+        if (!found.ok()) return Annotate(found.status(), path_ + name);
         input = *found;
       }
       task.inputs.push_back(input);
@@ -267,14 +259,49 @@ class Builder {
     }
     if (IsView(task)) {
       AddView(std::move(task));
-      return absl::OkStatus();
+    } else {
+      unbound_.push_back({Push(std::move(task)), id});
     }
-    RETURN_IF_ERROR(AddBodies(task, path_ + name));
-    RETURN_IF_ERROR(annotate(AddBound(std::move(task))));
-    const Task& added = plan_->tasks.back();
+    return absl::OkStatus();
+  }
+
+  // Binds all tasks, those with the largest constants first: what such a one takes while it is
+  // packed is there before the other packs are. Gives the errors of all, in the order of the tasks.
+  Status BindTasks() {
+    for (Unbound& unbound : unbound_) unbound.bytes = LargestConstant(TaskAt(unbound.task));
+    std::ranges::stable_sort(unbound_, std::greater(), &Unbound::bytes);
+    std::map<TaskIndex, Status> errors;
+    for (const Unbound& unbound : unbound_) {
+      if (options_.stopped && options_.stopped()) return Cancelled("loading was stopped");
+      const Status bound =
+          unbound.node ? BindNode(unbound.task, *unbound.node) : Bind(TaskAt(unbound.task));
+      if (absl::IsCancelled(bound)) return bound;
+      if (!bound.ok()) errors.emplace(unbound.task, bound);
+    }
+    if (errors.empty()) return absl::OkStatus();
+    std::vector<std::string_view> texts;
+    for (const auto& [task, error] : errors) texts.push_back(Message(error));
+    return MakeStatus(errors.begin()->second.code(), fmt::format("{}", fmt::join(texts, "; ")));
+  }
+
+  size_t LargestConstant(const Task& task) {
+    size_t bytes = 0;
+    for (const ValueIndex input : task.inputs) {
+      if (input == kOmitted || At(input).constant == nullptr) continue;
+      bytes = std::max(bytes, At(input).constant->byte_size());
+    }
+    return bytes;
+  }
+
+  Status BindNode(TaskIndex index, graph::NodeId id) {
+    const graph::Node& node = graph_.node(id);
+    const std::string name = path_ + graph::Describe(graph_, id);
+    Task& task = TaskAt(index);
+    RETURN_IF_ERROR(AddBodies(task, name));
+    if (const Status bound = Bind(task); !bound.ok()) return Annotate(bound, name);
     for (size_t port = 0; port < node.inputs.size(); ++port) {
       if (node.inputs[port] != graph::kNoValue) {
-        ReleaseIfPacked(node.inputs[port], added.inputs[port], added.packed[port]);
+        ReleaseIfPacked(node.inputs[port], task.inputs[port], task.packed[port]);
       }
     }
     return absl::OkStatus();
@@ -336,7 +363,7 @@ class Builder {
     Push(std::move(task));
   }
 
-  Status AddBound(Task task) {
+  Status Bind(Task& task) {
     BindRequest request;
     request.node = &task.node;
     request.arithmetic = {options_.isa, options_.precision};
@@ -356,7 +383,6 @@ class Builder {
     for (const ops::PackRef& pack : context.packs()) AddPack(pack);
     task.seconds = EstimateSeconds(task, request);
     for (const auto& body : task.bodies) task.seconds += body->whole.seconds;
-    Push(std::move(task));
     return absl::OkStatus();
   }
 
@@ -376,12 +402,13 @@ class Builder {
     return cost.multiply_adds / kMultiplyAddsPerSecond + cost.bytes / kBytesPerSecond;
   }
 
-  void Push(Task task) {
+  TaskIndex Push(Task task) {
     const auto index = static_cast<TaskIndex>(plan_->tasks.size());
     for (const ValueIndex output : task.outputs) {
       if (output != kOmitted) At(output).def = index;
     }
     plan_->tasks.push_back(std::move(task));
+    return index;
   }
 
   Status AddOutput(size_t i) {
@@ -427,8 +454,7 @@ class Builder {
     StatusOr<graph::ConstantRef> written = constants_.WrittenOut(value.constant);
     if (!written.ok()) {
       const std::string reader =
-          value.readers.empty() ? "a graph output"
-                                : plan_->tasks[static_cast<size_t>(value.readers.front())].name;
+          value.readers.empty() ? "a graph output" : TaskAt(value.readers.front()).name;
       return Annotate(written.status(),
                       fmt::format("{}{}: constant '{}'", path_, reader, value.name));
     }
@@ -465,10 +491,17 @@ class Builder {
       numbers = fmt::format("{:.2f} us > {:.2f} us", branch.task_seconds * 1e6,
                             gate.most_task_seconds * 1e6);
     }
-    plan_->declines.push_back(
-        {"schedule", path_ + plan_->tasks[static_cast<size_t>(branch.longest)].name,
-         fmt::format("branch of {} tasks", branch.tasks), std::move(rule), std::move(numbers)});
+    plan_->declines.push_back({"schedule", path_ + TaskAt(branch.longest).name,
+                               fmt::format("branch of {} tasks", branch.tasks), std::move(rule),
+                               std::move(numbers)});
   }
+
+  // A task without a kernel.
+  struct Unbound {
+    TaskIndex task;
+    std::optional<graph::NodeId> node;  // none: a conversion
+    size_t bytes = 0;                   // of its largest constant
+  };
 
   // What has become of the uses of a constant.
   struct Uses {
@@ -485,7 +518,7 @@ class Builder {
   std::map<Key, ValueIndex> index_;
   std::map<graph::ValueId, Uses> uses_;
   absl::flat_hash_set<const ops::Pack*> known_packs_;  // those in plan_->packs
-  std::vector<Status> errors_;
+  std::vector<Unbound> unbound_;
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
 };
 

@@ -46,7 +46,7 @@ TEST(PlanConstants, WithoutMemoryForAnOutputItIsNamed) {
             fmt::format("a graph output: constant 'big': {}", kReason));
 }
 
-// Bytes of constants that are alive before each node is bound, and after the last.
+// Bytes of constants that are alive before each task is bound, and after the last.
 std::vector<size_t> BytesWhileBuilding(test::GraphBuilder& builder) {
   graph::Graph graph = builder.Build();
   // The builder goes on holding its own.
@@ -81,6 +81,19 @@ TEST(PlanConstants, AWeightGoesWithTheLastOfItsReadersWhereAllPackIt) {
       .Node("MatMul", {"b", "v"}, {"y"})
       .Output("y");
   EXPECT_EQ(BytesWhileBuilding(builder), (std::vector<size_t>{2 * kBytes, 2 * kBytes, kBytes, 0}));
+}
+
+TEST(PlanConstants, TheLargestWeightIsPackedFirst) {
+  constexpr int64_t kSize = 64;
+  constexpr size_t kBytes = kSize * kSize * sizeof(float);
+  test::GraphBuilder builder;
+  builder.Input("x", DType::kFloat, {1, kSize})
+      .Constant("small", test::RandomFloats({kSize, kSize}, 1))
+      .Constant("large", test::RandomFloats({kSize, 4 * kSize}, 2))
+      .Node("MatMul", {"x", "small"}, {"a"})
+      .Node("MatMul", {"a", "large"}, {"y"})
+      .Output("y");
+  EXPECT_EQ(BytesWhileBuilding(builder), (std::vector<size_t>{5 * kBytes, kBytes, 0}));
 }
 
 TEST(PlanConstants, AWeightStaysThatIsReadAsItIsOrAnOutput) {
