@@ -85,14 +85,27 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kLanes = HWY_LANES(float);
+
+// Where the lanes of a vector of output channels take their inputs from.
+enum class Inputs : uint8_t {
+  kOwn,        // one channel each: the same lane
+  kExchanged,  // those of their group: lanes of a vector of inputs
+  kShared,     // those of the only group of the vector
+};
+
 #if HWY_TARGET == HWY_AVX3
+template <Inputs kInputs>
 constexpr int kPixels = 8;  // neighbours that share the loads of weights
 #else
-constexpr int kPixels = 4;
+template <Inputs kInputs>
+constexpr int kPixels =
+    kInputs == Inputs::kShared ? 8 : 4;  // one vector of inputs for all, or each
 #endif
-// Sums of so many vectors are on their way at the same time, of one pixel or of several.
-template <int kCount>
-constexpr int kVectorsBeside = HWY_MAX(1, HWY_MIN(4, kPixels / kCount));
+// Vectors side by side, so that the sums of a few pixels are on their way at the same time, too.
+template <Inputs kInputs, int kCount>
+constexpr int kVectorsBeside = kInputs == Inputs::kExchanged
+                                   ? 1
+                                   : HWY_MAX(1, HWY_MIN(4, kPixels<kInputs> / kCount));
 
 // Taps [begin, end) of a window lie inside the input.
 struct TapRange {
@@ -169,7 +182,22 @@ HWY_INLINE void AddTap(const float* x, int64_t step, const float* w, int64_t vec
   });
 }
 
-// The same of one vector whose groups have several channels.
+// The same where each vector is one group, whose inputs are `group` apart.
+template <int kCount, int kVectors>
+HWY_INLINE void AddSharedTap(const float* x, int64_t step, int64_t group, const float* w,
+                             int64_t vector_floats, Sums<kCount, kVectors>& sums) {
+  const FloatTag d;
+  for (int64_t c = 0; c < group; ++c, w += kLanes) {
+    FloatVec weights[kVectors];
+    TANDEM_UNROLL
+    for (int j = 0; j < kVectors; ++j) weights[j] = hn::Load(d, w + j * vector_floats);
+    sums.Each([&](int i, int j, FloatVec sum) TANDEM_INLINE_LAMBDA {
+      return hn::MulAdd(hn::Set(d, x[i * step + j * group + c]), weights[j], sum);
+    });
+  }
+}
+
+// The same of one vector with several groups of several channels.
 template <int kCount, class Access>
 HWY_INLINE void AddExchangedTap(const Row& row, const float* x, int64_t step, const float* w,
                                 Access access, Sums<kCount, 1>& sums) {
@@ -189,7 +217,7 @@ HWY_INLINE void AddExchangedTap(const Row& row, const float* x, int64_t step, co
 
 // Sums and stores kCount pixels from `out` on, all with the inner taps `inner` (that of the first),
 // for kVectors vectors of output channels from `vector` on.
-template <int kCount, int kVectors, bool kExchange, class Access>
+template <int kCount, int kVectors, Inputs kInputs, class Access>
 HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, int64_t vector,
                           Access in_access, Access out_access) {
   const ConvGeometry& geometry = row.geometry;
@@ -212,10 +240,13 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
       const float* w =
           packed + ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * tap_floats;
       for (int64_t t2 = inner.begin; t2 < inner.end; ++t2, w += tap_floats) {
-        if constexpr (kExchange) {
-          AddExchangedTap(row, x, axes[2].stride * channels, w, in_access, sums);
+        const int64_t step = axes[2].stride * channels;
+        if constexpr (kInputs == Inputs::kOwn) {
+          AddTap(x, step, w, vector_floats, in_access, sums);
+        } else if constexpr (kInputs == Inputs::kShared) {
+          AddSharedTap(x, step, row.groups.inputs, w, vector_floats, sums);
         } else {
-          AddTap(x, axes[2].stride * channels, w, vector_floats, in_access, sums);
+          AddExchangedTap(row, x, step, w, in_access, sums);
         }
         x += axes[2].dilation * channels;
       }
@@ -232,15 +263,15 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
 }
 
 // Several vectors at a time while they are whole.
-template <int kCount, bool kExchange>
+template <int kCount, Inputs kInputs>
 HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
                              const ShortGroupUnit& unit) {
+  constexpr int kBeside = kVectorsBeside<kInputs, kCount>;
   int64_t vector = unit.first_vector;
-  if constexpr (!kExchange && kVectorsBeside < kCount >> 1) {
-    constexpr int kBeside = kVectorsBeside<kCount>;
-    const int64_t whole = HWY_MIN(unit.last_vector, row.geometry.out_channels / kLanes);
-    for (; vector + kBeside <= whole; vector += kBeside) {
-      RunPixels<kCount, kBeside, false>(row, inner, out, vector, Whole(), Whole());
+  if constexpr (kBeside > 1) {
+    const int64_t whole = row.groups.outputs < kLanes ? 0 : row.geometry.out_channels / kLanes;
+    for (; vector + kBeside <= HWY_MIN(unit.last_vector, whole); vector += kBeside) {
+      RunPixels<kCount, kBeside, kInputs>(row, inner, out, vector, Whole(), Whole());
     }
   }
   for (; vector < unit.last_vector; ++vector) {
@@ -249,34 +280,34 @@ HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
     const int64_t outputs =
         HWY_MIN(row.groups.outputs, row.geometry.out_channels - vector * row.groups.outputs);
     if (inputs == kLanes && outputs == kLanes) {
-      RunPixels<kCount, 1, kExchange>(row, inner, out, vector, Whole(), Whole());
+      RunPixels<kCount, 1, kInputs>(row, inner, out, vector, Whole(), Whole());
     } else {
-      RunPixels<kCount, 1, kExchange>(row, inner, out, vector, First{inputs}, First{outputs});
+      RunPixels<kCount, 1, kInputs>(row, inner, out, vector, First{inputs}, First{outputs});
     }
   }
 }
 
 // `kCount` pixels from `out` on, or fewer where their taps differ or the piece ends; returns how
 // many.
-template <int kCount, bool kExchange>
+template <int kCount, Inputs kInputs>
 HWY_INLINE int RunSome(const Row& row, const TapRange& inner, int64_t out,
                        const ShortGroupUnit& unit) {
   if constexpr (kCount > 1) {
     const WindowAxis& axis = row.geometry.axes[2];
     const bool alike = out + kCount <= unit.last_pixel && inner.begin == 0 &&
                        TapsInside(axis, out + kCount - 1).end == axis.kernel;
-    if (!alike) return RunSome<kCount / 2, kExchange>(row, inner, out, unit);
+    if (!alike) return RunSome<kCount / 2, kInputs>(row, inner, out, unit);
   }
-  RunVectors<kCount, kExchange>(row, inner, out, unit);
+  RunVectors<kCount, kInputs>(row, inner, out, unit);
   return kCount;
 }
 
-template <bool kExchange>
+template <Inputs kInputs>
 void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
              const ShortGroupUnit& unit, const ShortGroupMemory& memory) {
   HWY_ALIGN int32_t sources[kLanes * kLanes] = {};
   const VectorGroups groups(geometry, kLanes);
-  for (int64_t c = 0; kExchange && c < geometry.in_per_group(); ++c) {
+  for (int64_t c = 0; kInputs == Inputs::kExchanged && c < geometry.in_per_group(); ++c) {
     for (int64_t lane = 0; lane < groups.outputs; ++lane) {
       const int64_t group = lane / geometry.out_per_group();
       sources[c * kLanes + lane] = static_cast<int32_t>(group * geometry.in_per_group() + c);
@@ -307,16 +338,18 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
     row.place = (row.middle.start + before) % row.held_rows - before;
   }
   for (int64_t out = unit.first_pixel; out < unit.last_pixel;) {
-    out += RunSome<kPixels, kExchange>(row, TapsInside(axes[2], out), out, unit);
+    out += RunSome<kPixels<kInputs>, kInputs>(row, TapsInside(axes[2], out), out, unit);
   }
 }
 
 void RunAnyUnit(const ConvGeometry& geometry, const ConvData& data, const float* packed,
                 const ShortGroupUnit& unit, const ShortGroupMemory& memory) {
   if (geometry.in_per_group() == 1 && geometry.out_per_group() == 1) {
-    RunUnit<false>(geometry, data, packed, unit, memory);
+    RunUnit<Inputs::kOwn>(geometry, data, packed, unit, memory);
+  } else if (VectorGroups(geometry, kLanes).groups == 1) {
+    RunUnit<Inputs::kShared>(geometry, data, packed, unit, memory);
   } else {
-    RunUnit<true>(geometry, data, packed, unit, memory);
+    RunUnit<Inputs::kExchanged>(geometry, data, packed, unit, memory);
   }
 }
 
@@ -333,7 +366,7 @@ HWY_EXPORT(RunAnyUnit);
 HWY_EXPORT(Lanes);
 
 bool HasShortGroups(Isa isa, const ConvGeometry& geometry) {
-  return VectorGroups(geometry, TANDEM_DISPATCH(isa, Lanes)()).groups > 1 && geometry.group > 1;
+  return VectorGroups(geometry, TANDEM_DISPATCH(isa, Lanes)()).groups > 0 && geometry.group > 1;
 }
 
 int64_t PackedShortGroupFloats(Isa isa, const ConvGeometry& geometry) {

@@ -1,6 +1,7 @@
 // Convolution in float32 with few channels a group (ONNX Conv with group > 1): a vector of output
 // channels holds whole groups, and each of its lanes takes its input from its own group. With one
-// channel a group this is the depthwise convolution, whose lanes need no exchange.
+// channel a group this is the depthwise convolution, whose lanes need no exchange; where one group
+// fills a vector its lanes share their inputs.
 //
 // Works on channels-last activations. Every element is summed over taps and, within a tap, channels
 // in rising order, taps in the padding left out, whatever the batch or the number of threads.
@@ -12,7 +13,7 @@
 
 namespace tandem::kernels {
 
-// True where several groups fit a vector, with their inputs and their outputs.
+// True where a vector holds a whole group, with its inputs and its outputs.
 bool HasShortGroups(Isa isa, const ConvGeometry& geometry);
 
 // Packed weights: [vectors, taps, in_per_group, lanes], lanes without an output channel zero.
