@@ -22,114 +22,162 @@ using DU16 = hn::ScalableTag<uint16_t>;
 using V32 = hn::Vec<D32>;
 using V16 = hn::Vec<D16>;
 
+// Rows whose sums, two vectors of B, one of A and a product fill the registers.
 #if HWY_TARGET == HWY_AVX3
-constexpr int kMaxRows = 11;  // 22 sums, 4 of B, 2 of A, masks and products in 32 registers
+constexpr int kMaxRows = 14;
 #else
-constexpr int kMaxRows = 4;  // 8 sums, 4 of B, 2 of A and a product in 16 registers
+constexpr int kMaxRows = 6;
 #endif
 constexpr int kVectors = 2;  // of one panel
 constexpr int64_t kLanes = HWY_LANES(int32_t);
 constexpr int64_t kPanelColumns = kVectors * kLanes;
+constexpr int64_t kVectorBytes = kLanes * kDotBytes;
+constexpr int64_t kPieceGroups = 256;  // k-groups of which sums are made at a time
 
 enum class Sign : uint8_t { kUnsigned, kSigned };
 
-// The bytes of each k-group, widened: 0 and 2, 1 and 3.
-struct Widened {
-  V16 even;
-  V16 odd;
-};
-template <Sign kSign>
-HWY_INLINE Widened Widen(V32 bytes) {
+// Every other byte of each k-group as 16 bits: 0 and 2, or 1 and 3. Products of two such are exact.
+enum Half { kEven, kOdd };
+template <Sign kSign, Half kHalf>
+HWY_INLINE V16 Widen(V32 bytes) {
   const D16 d16;
   const DU16 du16;
   if constexpr (kSign == Sign::kUnsigned) {
-    return {hn::And(hn::BitCast(d16, bytes), hn::Set(d16, 0xFF)),
-            hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, bytes)))};
+    if constexpr (kHalf == kEven) return hn::And(hn::BitCast(d16, bytes), hn::Set(d16, 0xFF));
+    return hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, bytes)));
   } else {
-    return {hn::ShiftRight<8>(hn::ShiftLeft<8>(hn::BitCast(d16, bytes))),
-            hn::ShiftRight<8>(hn::BitCast(d16, bytes))};
+    if constexpr (kHalf == kOdd) return hn::ShiftRight<8>(hn::BitCast(d16, bytes));
+    return hn::ShiftRight<8>(hn::ShiftLeft<8>(hn::BitCast(d16, bytes)));
   }
+}
+
+// A piece of the rows of A, widened once for all panels.
+struct WideRows {
+  // Two halves of each k-group; a vector more than a piece, as whole ones are written.
+  HWY_ALIGN int32_t words[kMaxRows][2][kPieceGroups + kLanes];
+
+  // Groups of `count` bytes from `from` on, zeros behind them, to those from `group` on.
+  template <Sign kA>
+  HWY_INLINE void Put(int row, int64_t group, const std::byte* from, int64_t count) {
+    const D32 d;
+    const auto put = [&](V32 bytes) TANDEM_INLINE_LAMBDA {
+      hn::StoreU(hn::BitCast(d, Widen<kA, kEven>(bytes)), d, words[row][kEven] + group);
+      hn::StoreU(hn::BitCast(d, Widen<kA, kOdd>(bytes)), d, words[row][kOdd] + group);
+      group += kLanes;
+    };
+    for (; count >= kVectorBytes; count -= kVectorBytes, from += kVectorBytes) {
+      put(hn::LoadU(d, reinterpret_cast<const int32_t*>(from)));
+    }
+    if (count == 0) return;
+    HWY_ALIGN std::byte last[kVectorBytes] = {};
+    std::memcpy(last, from, static_cast<size_t>(count));
+    put(hn::Load(d, reinterpret_cast<const int32_t*>(last)));
+  }
+};
+
+// A place in the runs of a sum.
+struct Place {
+  int64_t tap = 0;
+  int64_t k = 0;  // in the run, a multiple of kDotBytes
+};
+
+// Puts the k-groups from `place` on into `rows`, until they are full or all are there; moves
+// `place` on and returns how many.
+template <Sign kA>
+HWY_INLINE int64_t PutPiece(const IntegerTile& tile, Place& place, WideRows& rows) {
+  int64_t groups = 0;
+  while (place.tap < tile.taps && groups < kPieceGroups) {
+    const int64_t count = HWY_MIN(tile.depth - place.k, (kPieceGroups - groups) * kDotBytes);
+    const std::byte* const* runs = tile.rows + place.tap * tile.row_step;
+    for (int r = 0; r < tile.row_count; ++r) {
+      rows.Put<kA>(r, groups, runs[r] + place.k, count);
+    }
+    groups += (count + kDotBytes - 1) / kDotBytes;
+    place.k += count;
+    if (place.k < tile.depth) continue;
+    place.k = 0;
+    ++place.tap;
+  }
+  return groups;
 }
 
 template <int kRows>
 struct Sums {
   V32 v[kRows][kVectors];
+
+  // Replaces each by function(row, vector, sum).
+  template <class Function>
+  HWY_INLINE void Each(const Function& function) {
+    TANDEM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      TANDEM_UNROLL
+      for (int j = 0; j < kVectors; ++j) v[r][j] = function(r, j, v[r][j]);
+    }
+  }
 };
 
-// One k-group of kRows rows, at `offset` bytes from their starts.
+// One half of each k-group.
+template <Sign kB, Half kHalf, int kRows>
+HWY_INLINE void AddHalves(const WideRows& rows, int64_t groups, const std::byte* b,
+                          Sums<kRows>& sums) {
+  const D32 d;
+  for (int64_t group = 0; group < groups; ++group, b += kVectors * kVectorBytes) {
+    V16 right[kVectors];
+    TANDEM_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
+      right[j] = Widen<kB, kHalf>(hn::Load(d, reinterpret_cast<const int32_t*>(b) + j * kLanes));
+    }
+    sums.Each([&](int r, int j, V32 sum) TANDEM_INLINE_LAMBDA {
+      const V16 left = hn::BitCast(D16(), hn::Set(d, rows.words[r][kHalf][group]));
+      V32 unused = hn::Zero(d);  // the sum of pairs is whole on x86
+      return hn::ReorderWidenMulAccumulate(d, left, right[j], sum, unused);
+    });
+  }
+}
+
+// Adds `groups` of kRows rows times a panel, which continues at `b`, to `to`, or puts them there.
 template <Sign kA, int kRows>
-HWY_INLINE void AddGroup(const std::byte* const* a, int64_t offset, const std::byte* b,
-                         Sums<kRows>& sums) {
+void RunPanel(const WideRows& rows, int64_t groups, const std::byte* b, bool first, int32_t* to,
+              int64_t stride) {
   constexpr Sign kB = kA == Sign::kUnsigned ? Sign::kSigned : Sign::kUnsigned;
   const D32 d;
-  Widened right[kVectors];
-  TANDEM_UNROLL
-  for (int j = 0; j < kVectors; ++j) {
-    right[j] = Widen<kB>(hn::Load(d, reinterpret_cast<const int32_t*>(b) + j * kLanes));
-  }
-  TANDEM_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    int32_t word;
-    std::memcpy(&word, a[r] + offset, sizeof(word));
-    const Widened left = Widen<kA>(hn::Set(d, word));
-    TANDEM_UNROLL
-    for (int j = 0; j < kVectors; ++j) {
-      V32 unused = hn::Zero(d);  // the sum of pairs is whole on x86
-      V32 sum = hn::ReorderWidenMulAccumulate(d, left.even, right[j].even, sums.v[r][j], unused);
-      sums.v[r][j] = hn::ReorderWidenMulAccumulate(d, left.odd, right[j].odd, sum, unused);
-    }
-  }
-}
-
-template <Sign kA, int kRows>
-void RunPanel(const IntegerTile& tile, int64_t panel) {
-  const D32 d;
   Sums<kRows> sums;
-  TANDEM_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    TANDEM_UNROLL
-    for (int j = 0; j < kVectors; ++j) sums.v[r][j] = hn::Zero(d);
-  }
-  const std::byte* b = tile.b + panel * tile.panel_bytes;
-  const int64_t whole = tile.depth / kDotBytes * kDotBytes;
-  const auto rest = static_cast<size_t>(tile.depth - whole);
-  for (int64_t tap = 0; tap < tile.taps; ++tap) {
-    const std::byte* a[kRows];
-    TANDEM_UNROLL
-    for (int r = 0; r < kRows; ++r) a[r] = tile.rows[tap * tile.row_step + r];
-    for (int64_t k = 0; k < whole; k += kDotBytes, b += kPanelColumns * kDotBytes) {
-      AddGroup<kA>(a, k, b, sums);
-    }
-    if (rest == 0) continue;
-    std::byte last[kRows][kDotBytes] = {};
-    for (int r = 0; r < kRows; ++r) {
-      std::memcpy(last[r], a[r] + whole, rest);
-      a[r] = last[r];
-    }
-    AddGroup<kA>(a, 0, b, sums);
-    b += kPanelColumns * kDotBytes;
-  }
-  int32_t* to = tile.sums + panel * kPanelColumns;
-  TANDEM_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    TANDEM_UNROLL
-    for (int j = 0; j < kVectors; ++j) {
-      hn::StoreU(sums.v[r][j], d, to + r * tile.sums_stride + j * kLanes);
-    }
-  }
+  sums.Each([&](int r, int j, V32) TANDEM_INLINE_LAMBDA {
+    return first ? hn::Zero(d) : hn::LoadU(d, to + r * stride + j * kLanes);
+  });
+  // One after the other: the registers hold the sums and what one half takes.
+  AddHalves<kB, kEven>(rows, groups, b, sums);
+  AddHalves<kB, kOdd>(rows, groups, b, sums);
+  sums.Each([&](int r, int j, V32 sum) TANDEM_INLINE_LAMBDA {
+    hn::StoreU(sum, d, to + r * stride + j * kLanes);
+    return sum;
+  });
 }
 
 template <Sign kA, int kRows>
-void RunTileOf(const IntegerTile& tile) {
+void RunPanels(const IntegerTile& tile, const WideRows& rows, int64_t groups, const std::byte* b,
+               bool first) {
   if constexpr (kRows > 1) {
-    if (tile.row_count < kRows) return RunTileOf<kA, kRows - 1>(tile);
+    if (tile.row_count < kRows) return RunPanels<kA, kRows - 1>(tile, rows, groups, b, first);
   }
-  for (int64_t panel = 0; panel < tile.panels; ++panel) RunPanel<kA, kRows>(tile, panel);
+  for (int64_t panel = 0; panel < tile.panels; ++panel) {
+    RunPanel<kA, kRows>(rows, groups, b + panel * tile.panel_bytes, first,
+                        tile.sums + panel * kPanelColumns, tile.sums_stride);
+  }
 }
 
 template <Sign kA>
 void RunTile(const IntegerTile& tile) {
-  RunTileOf<kA, kMaxRows>(tile);
+  WideRows rows;
+  Place place;
+  const std::byte* b = tile.b;
+  bool first = true;
+  do {
+    const int64_t groups = PutPiece<kA>(tile, place, rows);
+    RunPanels<kA, kMaxRows>(tile, rows, groups, b, first);
+    b += groups * kVectors * kVectorBytes;
+    first = false;
+  } while (place.tap < tile.taps);
 }
 
 template <Sign kA>
@@ -141,9 +189,9 @@ int32_t SumRun(const std::byte* run, int64_t depth) {
   V32 unused = hn::Zero(d);
   int64_t k = 0;
   for (; k + kLanes * kDotBytes <= depth; k += kLanes * kDotBytes) {
-    const Widened bytes = Widen<kA>(hn::LoadU(d, reinterpret_cast<const int32_t*>(run + k)));
-    sums = hn::ReorderWidenMulAccumulate(d, bytes.even, ones, sums, unused);
-    sums = hn::ReorderWidenMulAccumulate(d, bytes.odd, ones, sums, unused);
+    const V32 bytes = hn::LoadU(d, reinterpret_cast<const int32_t*>(run + k));
+    sums = hn::ReorderWidenMulAccumulate(d, Widen<kA, kEven>(bytes), ones, sums, unused);
+    sums = hn::ReorderWidenMulAccumulate(d, Widen<kA, kOdd>(bytes), ones, sums, unused);
   }
   int32_t sum = hn::GetLane(hn::SumOfLanes(d, sums));
   for (; k < depth; ++k) {
