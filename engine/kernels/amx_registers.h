@@ -30,10 +30,11 @@ struct alignas(64) TileConfig {
   TileConfig(int row_count, int64_t words) {
     const auto upper = static_cast<uint8_t>(std::min<int64_t>(row_count, kSide));
     const auto lower = static_cast<uint8_t>(std::max<int64_t>(1, row_count - kSide));
-    const auto deep = static_cast<uint8_t>(words);
-    const uint8_t extents[] = {upper, upper, lower, lower, upper, lower, deep, deep};
+    const auto depth = static_cast<uint8_t>(words);
+    const uint8_t extents[] = {upper, upper, lower, lower, upper, lower, depth, depth};
     for (int i = 0; i < 8; ++i) {
-      row_bytes[i] = i == 4 || i == 5 ? 4 * deep : 4 * kSide;
+      const bool holds_rows = i == 4 || i == 5;
+      row_bytes[i] = static_cast<uint16_t>(4 * (holds_rows ? words : kSide));
       rows[i] = extents[i];
     }
   }

@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <bit>
+
 #include "engine/base/check.h"
-#include "engine/base/cpu.h"
 #include "tests/support/amx_instruction.h"
 #include "tests/support/amx_state.h"
+#include "tests/support/isa_limit.h"
 
 namespace tandem::test {
 namespace {
@@ -25,7 +27,7 @@ GeneralRegisters RegistersOf(const mcontext_t& machine) {
 
 void OnIllegalInstruction(int, siginfo_t*, void* context) {
   mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
-  const auto* code = reinterpret_cast<const uint8_t*>(machine.gregs[REG_RIP]);
+  const auto* code = std::bit_cast<const uint8_t*>(machine.gregs[REG_RIP]);
   const std::optional<AmxInstruction> instruction = DecodeAmx(code, RegistersOf(machine));
   if (instruction && state.Execute(*instruction)) {
     machine.gregs[REG_RIP] += instruction->bytes;
@@ -37,7 +39,7 @@ void OnIllegalInstruction(int, siginfo_t*, void* context) {
 }  // namespace
 
 void EmulateAmx() {
-  DetectIsa();  // asks for leave to use what there is
+  RealDetectIsa();  // asks for leave to use what there is
   struct sigaction action = {};
   action.sa_sigaction = OnIllegalInstruction;
   action.sa_flags = SA_SIGINFO;

@@ -1,5 +1,6 @@
 #include "tests/support/amx_instruction.h"
 
+#include <bit>
 #include <cstring>
 
 namespace tandem::test {
@@ -131,7 +132,7 @@ std::optional<AmxInstruction> DecodeAmx(const uint8_t* code, const GeneralRegist
       const Address address = AddressAt(*start, code, registers);
       const bool strided = row.form == Form::kTileMemory;
       const uint64_t memory = strided ? address.base : address.base + address.index;
-      instruction.memory = reinterpret_cast<std::byte*>(memory);
+      instruction.memory = std::bit_cast<std::byte*>(memory);
       instruction.stride = strided ? static_cast<int64_t>(address.index) : 0;
       instruction.bytes += address.bytes;
     }
