@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <vector>
 
 #include "engine/base/arena.h"
@@ -84,19 +85,31 @@ void BM_Product(benchmark::State& state) {
   Run(state, static_cast<Isa>(state.range(3)),
       ProductGeometry(state.range(0), state.range(1), state.range(2)));
 }
-BENCHMARK(BM_Product)
-    ->ArgNames({"m", "n", "k", "isa"})
-    ->ArgsProduct({{512},
-                   {512},
-                   {512},
-                   {static_cast<int>(Isa::kAvx2), static_cast<int>(Isa::kAvx512),
-                    static_cast<int>(Isa::kVnni)}})
-    ->Args({1024, 1024, 1024, static_cast<int>(Isa::kVnni)})
-    ->Args({3136, 64, 64, static_cast<int>(Isa::kVnni)})
-    ->Args({3136, 256, 64, static_cast<int>(Isa::kVnni)})
-    ->Args({196, 1024, 256, static_cast<int>(Isa::kVnni)})
-    ->Args({49, 512, 2048, static_cast<int>(Isa::kVnni)})
-    ->Args({1, 1000, 2048, static_cast<int>(Isa::kVnni)});
+// Each shape by each of the levels.
+void AddAll(benchmark::internal::Benchmark* bench, const std::vector<std::vector<int64_t>>& shapes,
+            std::initializer_list<Isa> levels) {
+  for (std::vector<int64_t> arguments : shapes) {
+    arguments.push_back(0);
+    for (const Isa isa : levels) {
+      arguments.back() = static_cast<int64_t>(isa);
+      bench->Args(arguments);
+    }
+  }
+}
+
+void ProductArguments(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"m", "n", "k", "isa"});
+  AddAll(bench, {{512, 512, 512}}, {Isa::kAvx2, Isa::kAvx512, Isa::kVnni, Isa::kAmx});
+  AddAll(bench,
+         {{1024, 1024, 1024},
+          {3136, 64, 64},
+          {3136, 256, 64},
+          {196, 1024, 256},
+          {49, 512, 2048},
+          {1, 1000, 2048}},
+         {Isa::kVnni, Isa::kAmx});
+}
+BENCHMARK(BM_Product)->Apply(ProductArguments);
 
 // An image of `size` squared with `channels`, a square window, as many filters or one a channel.
 void BM_Conv(benchmark::State& state) {
@@ -110,19 +123,21 @@ void BM_Conv(benchmark::State& state) {
   geometry.group = state.range(4);
   const WindowAxis axis{size, (size - 1) / stride + 1, kernel, stride, 1, kernel / 2, kernel / 2};
   geometry.axes = PadAxes({axis, axis});
-  Run(state, DetectIsa(), geometry);
+  Run(state, static_cast<Isa>(state.range(5)), geometry);
 }
-BENCHMARK(BM_Conv)
-    ->ArgNames({"size", "channels", "kernel", "stride", "group"})
-    ->Args({224, 3, 7, 2, 1})
-    ->Args({56, 64, 3, 1, 1})
-    ->Args({14, 256, 3, 1, 1})
-    ->Args({7, 512, 3, 1, 1})
-    ->Args({112, 32, 3, 1, 32})
-    ->Args({112, 96, 3, 2, 96})
-    ->Args({56, 144, 3, 1, 144})
-    ->Args({14, 384, 3, 1, 384})
-    ->Args({7, 960, 3, 1, 960});
+void ConvArguments(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"size", "channels", "kernel", "stride", "group", "isa"});
+  AddAll(bench, {{224, 3, 7, 2, 1}, {56, 64, 3, 1, 1}, {14, 256, 3, 1, 1}, {7, 512, 3, 1, 1}},
+         {Isa::kAvx2, Isa::kVnni, Isa::kAmx});
+  AddAll(bench,
+         {{112, 32, 3, 1, 32},
+          {112, 96, 3, 2, 96},
+          {56, 144, 3, 1, 144},
+          {14, 384, 3, 1, 384},
+          {7, 960, 3, 1, 960}},
+         {Isa::kAvx2, Isa::kVnni});
+}
+BENCHMARK(BM_Conv)->Apply(ConvArguments);
 
 }  // namespace
 }  // namespace tandem::kernels

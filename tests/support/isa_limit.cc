@@ -1,33 +1,34 @@
-// Tests run as on a lesser machine where the environment variable TANDEM_TEST_CPU names a level:
-// the linker hands every call of DetectIsa from other files over to the function below, so that
-// neither the engine nor a test knows of it.
+#include "tests/support/isa_limit.h"
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "engine/base/check.h"
-#include "engine/base/cpu.h"
+#include "tests/support/amx_emulator.h"
 
 namespace tandem::test {
-
-// The names that the linker's option --wrap gives to the function and to what takes its place.
-Isa RealDetectIsa() __asm__("__real__ZN6tandem9DetectIsaEv");
-Isa LimitedDetectIsa() __asm__("__wrap__ZN6tandem9DetectIsaEv");
-
 namespace {
 
-Isa Limit() {
+Isa Level() {
+  const Isa machine = RealDetectIsa();
   const char* name = std::getenv("TANDEM_TEST_CPU");
-  if (name == nullptr) return Isa::kAmx;
+  if (name == nullptr) return machine;
   const StatusOr<Isa> isa = ParseIsa(name);
   CHECK(isa.ok(), "TANDEM_TEST_CPU: {}", Message(isa.status()));
-  return *isa;
+  // Besides AMX the level stands for the vectors of bfloat16 that prepare its tiles.
+  const bool only_amx_lacks = machine == Isa::kVnni && __builtin_cpu_supports("avx512bf16");
+  if (*isa == Isa::kAmx && only_amx_lacks) {
+    EmulateAmx();
+    return Isa::kAmx;
+  }
+  return std::min(machine, *isa);
 }
 
 }  // namespace
 
 Isa LimitedDetectIsa() {
-  static const Isa limit = Limit();
-  return std::min(RealDetectIsa(), limit);
+  static const Isa level = Level();
+  return level;
 }
 
 }  // namespace tandem::test

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/amx_registers.h"
 #include "engine/kernels/gemm/tile.h"
 
 // Functions that use the instructions; nothing else in their files does.
@@ -18,7 +19,6 @@
 namespace tandem::kernels::amx {
 
 inline constexpr int64_t kStep = 32;     // neighbours in k that one instruction multiplies
-inline constexpr int64_t kSide = 16;     // rows and columns of a tile register
 inline constexpr int64_t kColumns = 32;  // of a panel: two tiles
 inline constexpr int kRows = 32;         // of A: two tiles
 inline constexpr int64_t kTileBytes = 1024;

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "engine/kernels/amx_registers.h"
 #include "engine/kernels/gemm/amx.h"
 #include "engine/kernels/gemm/amx_parts.h"
 
@@ -13,8 +14,6 @@ constexpr int64_t kPieceSteps = 10;   // of A, which stay in a first-level cache
 constexpr int64_t kExactFloats = 64;  // of a row and of columns, at a time, that are put together
 constexpr int64_t kFinishedColumns = 128;  // at a time
 
-// Registers: 0 to 3 hold the sums of two tiles of rows by two of columns, 4 and 5 the rows, 6 and 7
-// the columns. Their numbers must be literals. Compilers do not see what the instructions read.
 TANDEM_AMX inline void LoadRows(const std::byte* a) {
   _tile_loadd(4, a, 64);
   _tile_loadd(5, a + kTileBytes, 64);
@@ -25,8 +24,8 @@ TANDEM_AMX inline void LoadColumns(const std::byte* b) {
   _tile_loadd(7, b + kTileBytes, 64);
 }
 
-// Sums of both tiles of rows, or of the upper one only.
-struct BothRows {
+// Both tiles of rows, or the upper one only.
+struct BothRows : BothSums {
   static TANDEM_AMX void Load(const std::byte* a) { LoadRows(a); }
   static TANDEM_AMX void Multiply() {
     _tile_dpbf16ps(0, 4, 6);
@@ -34,42 +33,12 @@ struct BothRows {
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
-  static TANDEM_AMX void Clear() {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  static TANDEM_AMX void LoadSums(const float* c, int64_t bytes) {
-    _tile_loadd(0, c, bytes);
-    _tile_loadd(1, c + kSide, bytes);
-    _tile_loadd(2, reinterpret_cast<const std::byte*>(c) + kSide * bytes, bytes);
-    _tile_loadd(3, reinterpret_cast<const std::byte*>(c + kSide) + kSide * bytes, bytes);
-  }
-  static TANDEM_AMX void StoreSums(float* c, int64_t bytes) {
-    _tile_stored(0, c, bytes);
-    _tile_stored(1, c + kSide, bytes);
-    _tile_stored(2, reinterpret_cast<std::byte*>(c) + kSide * bytes, bytes);
-    _tile_stored(3, reinterpret_cast<std::byte*>(c + kSide) + kSide * bytes, bytes);
-  }
 };
-struct UpperRows {
+struct UpperRows : UpperSums {
   static TANDEM_AMX void Load(const std::byte* a) { LoadUpperRows(a); }
   static TANDEM_AMX void Multiply() {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
-  }
-  static TANDEM_AMX void Clear() {
-    _tile_zero(0);
-    _tile_zero(1);
-  }
-  static TANDEM_AMX void LoadSums(const float* c, int64_t bytes) {
-    _tile_loadd(0, c, bytes);
-    _tile_loadd(1, c + kSide, bytes);
-  }
-  static TANDEM_AMX void StoreSums(float* c, int64_t bytes) {
-    _tile_stored(0, c, bytes);
-    _tile_stored(1, c + kSide, bytes);
   }
 };
 
@@ -308,38 +277,13 @@ class Run {
   const TileKernel& plain_;
 };
 
-// Extents of the registers, as the processor reads them.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-
-  explicit TileConfig(int row_count) {
-    const auto upper = static_cast<uint8_t>(std::min<int64_t>(row_count, kSide));
-    const auto lower = static_cast<uint8_t>(std::max<int64_t>(1, row_count - kSide));
-    const uint8_t extents[] = {upper, upper, lower, lower, upper, lower, kSide, kSide};
-    for (int i = 0; i < 8; ++i) {
-      row_bytes[i] = 64;
-      rows[i] = extents[i];
-    }
-  }
-};
-
-TANDEM_AMX void Configure(const TileConfig& config) {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  _tile_loadconfig(&config);
-}
-TANDEM_AMX void Release() { _tile_release(); }
-
 template <int kParts>
 void RunTile(const Tile& tile) {
   const TileKernel plain = PlainTileKernel(Isa::kAvx512);
   const auto kind = [&](int64_t column) {
     return KindOf(tile.b + column / kColumns * tile.panel_floats);
   };
-  Configure(TileConfig(tile.row_count));
+  Configure(TileConfig(tile.row_count, kSide));
   for (int64_t first = 0; first < tile.columns;) {
     int64_t last = std::min(first + kColumns, tile.columns);
     while (last < tile.columns && kind(last) == kind(first)) {

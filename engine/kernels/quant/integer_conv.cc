@@ -13,9 +13,10 @@ namespace tandem::kernels {
 namespace {
 
 constexpr int64_t kTilesPerBlock = 8;
+constexpr int64_t kBlockRows = 128;                     // at most, in whole tiles
 constexpr int64_t kPanelGroupBytes = int64_t{1} << 19;  // of packed weights, a part of an L2 cache
 constexpr int64_t kTileColumns = 128;                   // of the sums that lie on the stack
-constexpr int64_t kMostTileRows = 16;
+constexpr int64_t kMostTileRows = 32;
 
 uint32_t Bits(int64_t value) { return static_cast<uint32_t>(value); }
 
@@ -92,7 +93,7 @@ struct Run {
     const int64_t most = runs.copied() ? kCopiedBytes / std::max<int64_t>(1, runs.depth)
                                        : kIntegerPointers / std::max<int64_t>(1, runs.taps);
     tile_rows = std::clamp<int64_t>(most, 1, kernel.max_rows);
-    block_rows = tile_rows * kTilesPerBlock;
+    block_rows = tile_rows * std::min(kTilesPerBlock, kBlockRows / tile_rows);
     const int64_t panels =
         std::clamp<int64_t>(kPanelGroupBytes / std::max<int64_t>(1, layout.panel_bytes), 1, 16);
     group_columns = panels * kernel.panel_columns;

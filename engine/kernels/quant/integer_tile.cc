@@ -272,6 +272,7 @@ namespace tandem::kernels {
 HWY_EXPORT(MakeIntegerTileKernel);
 
 IntegerTileKernel IntegerTileKernelFor(Isa isa, ByteSigns signs) {
+  if (isa >= Isa::kAmx) return AmxIntegerTileKernel(signs);
   if (isa >= Isa::kVnni) return VnniTileKernel(signs);
   return TANDEM_DISPATCH(isa, MakeIntegerTileKernel)(signs);
 }

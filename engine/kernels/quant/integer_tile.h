@@ -45,5 +45,7 @@ struct IntegerTileKernel {
 IntegerTileKernel IntegerTileKernelFor(Isa isa, ByteSigns signs);
 // The tile of the kernels for AVX-512 VNNI.
 IntegerTileKernel VnniTileKernel(ByteSigns signs);
+// The tile of the kernels for AMX; its `sum` is that of VNNI.
+IntegerTileKernel AmxIntegerTileKernel(ByteSigns signs);
 
 }  // namespace tandem::kernels

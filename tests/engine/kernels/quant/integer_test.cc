@@ -153,10 +153,17 @@ struct Case {
 
 constexpr DType kBytes[] = {DType::kInt8, DType::kUint8};
 
+// Of these kernels there is a version for AMX, too.
+std::vector<Isa> Levels() {
+  std::vector<Isa> levels = test::IsaLevels();
+  if (DetectIsa() == Isa::kAmx) levels.push_back(Isa::kAmx);
+  return levels;
+}
+
 // Every version computes what the formula says.
 void ExpectExact(const Case& sum, const Parallel& parallel = SequentialParallel()) {
   const Tensor expected = sum.Oracle();
-  for (const Isa isa : test::IsaLevels()) {
+  for (const Isa isa : Levels()) {
     ASSERT_TRUE(Close(sum.Run(isa, parallel), expected, Exact()))
         << IsaName(isa) << " " << DTypeName(sum.x.dtype()) << " " << DTypeName(sum.w.dtype())
         << " to " << DTypeName(sum.y) << ", " << sum.geometry.batch << " x "
@@ -334,7 +341,7 @@ TEST(IntegerConv, OneChannelAGroupWithoutZeroPointsOfWeightsIsExact) {
 
 // Ties, values beyond int32 and multipliers that are no numbers.
 TEST(IntegerConv, RoundsTiesToEvenAndSaturatesWhateverTheMultiplier) {
-  for (const Isa isa : test::IsaLevels()) {
+  for (const Isa isa : Levels()) {
     const float inf = std::numeric_limits<float>::infinity();
     const std::vector<float> factors = {0.5f, 1.5f, 2.5f,          -0.5f, 3e9f,   -3e9f, 1e38f,
                                         inf,  -inf, std::nanf(""), 0.0f,  1e-45f, -2.5f};
