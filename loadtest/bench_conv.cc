@@ -43,7 +43,7 @@ void BM_Conv(benchmark::State& state) {
   } else {
     PackConvWeights(by, geometry, layer.weights(), packed.get());
   }
-  Measure(state, FloatWork(by.isa, layer.multiply_adds()), [&] {
+  Measure(state, FloatWork(by.isa, layer.multiply_adds(), layer.traffic()), [&] {
     if (grouped) {
       ConvShortGroups(by.isa, geometry, packed.get(), data, parallel);
     } else {

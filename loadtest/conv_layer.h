@@ -56,6 +56,11 @@ class ConvLayer {
   int64_t multiply_adds() const {
     return geometry_.out_pixels() * geometry_.out_channels * filter();
   }
+  Traffic traffic() const {
+    const int64_t inputs = geometry_.in_pixels() * geometry_.in_channels;
+    return {4 * (inputs + geometry_.out_channels * filter()),
+            4 * geometry_.out_pixels() * geometry_.out_channels};
+  }
 
  private:
   int64_t filter() const { return geometry_.in_per_group() * geometry_.taps(); }
