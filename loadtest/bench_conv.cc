@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/kernels/conv/conv.h"
+#include "engine/kernels/conv/transposed.h"
 #include "engine/kernels/depthwise/depthwise.h"
 #include "engine/kernels/winograd/winograd.h"
 #include "loadtest/conv_layer.h"
@@ -109,6 +110,39 @@ void WinogradArguments(benchmark::internal::Benchmark* bench) {
   }
 }
 BENCHMARK(BM_Winograd)->Apply(WinogradArguments);
+
+// Arguments: input channels, output channels, input extent, kernel, stride, padding.
+void BM_ConvTranspose(benchmark::State& state) {
+  const Arithmetic by{std::min(DetectIsa(), Isa::kAvx512)};
+  ConvGeometry geometry;
+  geometry.in_channels = state.range(0);
+  geometry.out_channels = state.range(1);
+  WindowAxis axis{.in = state.range(2), .kernel = state.range(3), .stride = state.range(4)};
+  axis.pad_begin = state.range(5);
+  axis.pad_end = state.range(5);
+  axis.out = (axis.in - 1) * axis.stride + axis.kernel - 2 * state.range(5);
+  geometry.axes = PadAxes({axis, axis});
+  geometry.outputs.resize(kConvAxes);
+  const int64_t filter = geometry.out_channels * geometry.taps();
+  Data<> x(geometry.in_pixels() * geometry.in_channels);
+  Data<> y(geometry.out_pixels() * geometry.out_channels);
+  Data<> weights(geometry.in_channels * filter);
+  Data<> zeros(geometry.in_channels);
+  std::fill_n(zeros.get(), zeros.elements(), 0.0f);
+  Data<> packed(PackedConvTransposeFloats(by, geometry));
+  PackConvTransposeWeights(by, geometry, weights.get(), packed.get());
+  const Epilogue none;
+  const ConvData data{x.get(), y.get(), zeros.get(), &none};
+  const SequentialParallel parallel;
+  Measure(state, FloatWork(by.isa, x.elements() * filter, {x.bytes() + weights.bytes(), y.bytes()}),
+          [&] { ConvTranspose(by, geometry, packed.get(), data, parallel); });
+}
+BENCHMARK(BM_ConvTranspose)
+    ->ArgNames({"ic", "oc", "hw", "k", "s", "pad"})
+    ->Args({1024, 512, 14, 2, 2, 0})  // U-Net
+    ->Args({128, 64, 112, 2, 2, 0})
+    ->Args({512, 256, 8, 4, 2, 1})  // DCGAN
+    ->Args({64, 3, 32, 4, 2, 1});
 
 }  // namespace
 }  // namespace tandem::kernels

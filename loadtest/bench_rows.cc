@@ -1,10 +1,11 @@
-// Single-thread speed of what goes along whole rows: softmax, normalization and reduction.
+// Single-thread speed of what goes along whole rows: softmax, normalization, reduction and order.
 #include <benchmark/benchmark.h>
 
 #include <vector>
 
 #include "engine/kernels/norm/lrn.h"
 #include "engine/kernels/norm/norm.h"
+#include "engine/kernels/order/order.h"
 #include "engine/kernels/reduce/reduce.h"
 #include "engine/kernels/softmax/softmax.h"
 #include "loadtest/kernel_bench.h"
@@ -23,7 +24,7 @@ void BM_Softmax(benchmark::State& state, SoftmaxOp op) {
   Data<> y(elements);
   const SoftmaxFunction function = FindSoftmax(op, DType::kFloat, DetectIsa());
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * elements, 4 * elements}),
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}),
           [&] { RunSoftmax(function, shape, x.get(), y.get(), parallel); });
 }
 BENCHMARK_CAPTURE(BM_Softmax, softmax, SoftmaxOp::kSoftmax)
@@ -49,8 +50,7 @@ void BM_Norm(benchmark::State& state, NormKind kind) {
   const NormCall call{kind, 1e-5, MakeNormPlan(axes), {x.get(), y.get(), scale.get(), bias.get()}};
   const NormFunction function = FindNorm(DType::kFloat, DType::kFloat, DetectIsa());
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * sets * length, 4 * sets * length}),
-          [&] { RunNorm(function, call, parallel); });
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}), [&] { RunNorm(function, call, parallel); });
 }
 BENCHMARK_CAPTURE(BM_Norm, layer, NormKind::kStandard)
     ->ArgNames({"rows", "length"})
@@ -81,8 +81,7 @@ void BM_InstanceNorm(benchmark::State& state) {
       NormKind::kStandard, 1e-5, MakeNormPlan(axes), {x.get(), y.get(), scale.get(), bias.get()}};
   const NormFunction function = FindNorm(DType::kFloat, DType::kFloat, DetectIsa());
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * elements, 4 * elements}),
-          [&] { RunNorm(function, call, parallel); });
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}), [&] { RunNorm(function, call, parallel); });
 }
 BENCHMARK(BM_InstanceNorm)
     ->ArgNames({"channels", "pixels", "last"})
@@ -99,7 +98,7 @@ void BM_Lrn(benchmark::State& state) {
   Data<> y(elements);
   const LrnFunction function = FindLrn(DType::kFloat, lrn, DetectIsa());
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * elements, 4 * elements}),
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}),
           [&] { RunLrn(function, lrn, x.get(), y.get(), parallel); });
 }
 BENCHMARK(BM_Lrn)->ArgNames({"channels", "pixels", "last"})->ArgsProduct({{96}, {55 * 55}, {0, 1}});
@@ -113,7 +112,7 @@ void BM_Reduce(benchmark::State& state, ReduceOp op) {
   const ReducePlan plan = MakeReducePlan(extents, {false, true, false});
   const ReduceFunction function = FindReduce(op, DType::kFloat, DetectIsa());
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * outputs * extents[1], 4 * outputs}),
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}),
           [&] { RunReduce(function, plan, x.get(), y.get(), parallel); });
 }
 BENCHMARK_CAPTURE(BM_Reduce, mean, ReduceOp::kMean)
@@ -138,13 +137,30 @@ void BM_ArgMax(benchmark::State& state) {
   const ReducePlan plan = MakeReducePlan(extents, {false, true, false});
   const ReduceFunction function = FindArg(ArgOp::kMax, Select::kFirstIndex, DType::kFloat);
   const SequentialParallel parallel;
-  Measure(state, MemoryWork({4 * outputs * extents[1], 8 * outputs}),
+  Measure(state, MemoryWork({x.bytes(), y.bytes()}),
           [&] { RunReduce(function, plan, x.get(), y.get(), parallel); });
 }
 BENCHMARK(BM_ArgMax)
     ->ArgNames({"outer", "length", "inner"})
     ->Args({1, 21, 520 * 520})
     ->Args({64, 50257, 1});
+
+// The largest of each row. Arguments: rows, length, k.
+void BM_TopK(benchmark::State& state) {
+  const TopKShape shape{.outer = state.range(0), .length = state.range(1), .k = state.range(2)};
+  Data<> x(shape.outer * shape.length);
+  Data<> values(shape.outer * shape.k);
+  Data<int64_t> indices(shape.outer * shape.k);
+  const TopKFunction function = FindTopK(DType::kFloat);
+  const SequentialParallel parallel;
+  Measure(state, MemoryWork({x.bytes(), values.bytes() + indices.bytes()}),
+          [&] { function(shape, x.get(), values.get(), indices.get(), parallel); });
+}
+BENCHMARK(BM_TopK)
+    ->ArgNames({"rows", "length", "k"})
+    ->Args({1, 1000, 5})     // ImageNet's classes
+    ->Args({1, 8400, 300})   // boxes of YOLOv8
+    ->Args({1, 50257, 50});  // words of GPT-2
 
 }  // namespace
 }  // namespace tandem::kernels

@@ -4,32 +4,43 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <type_traits>
 
 #include "engine/base/arena.h"
 #include "engine/base/cpu.h"
+#include "engine/kernels/elementwise/row.h"
 
 namespace tandem::loadtest {
 
-// Made-up numbers that are not all alike: floats from -2 to 2, or integers.
+// Element i of made-up ones that are not all alike: floats from -2 to 2, or integers.
+template <typename T>
+T MadeUp(int64_t i) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(i % 17) / 4 - 2;
+  } else if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::byte>) {
+    return static_cast<T>(i * 37 % 251);
+  } else {
+    return kernels::FromFloat<T>(MadeUp<float>(i));
+  }
+}
+
+// Memory with made-up elements.
 template <typename T = float>
 class Data {
  public:
   explicit Data(int64_t elements)
-      : buffer_(*Buffer::Allocate(static_cast<size_t>(elements) * sizeof(T))) {
-    for (int64_t i = 0; i < elements; ++i) {
-      if constexpr (std::is_floating_point_v<T>) {
-        get()[i] = static_cast<T>(i % 17) / 4 - 2;
-      } else {
-        get()[i] = static_cast<T>(i * 37 % 251);
-      }
-    }
+      : elements_(elements), buffer_(*Buffer::Allocate(static_cast<size_t>(bytes()))) {
+    for (int64_t i = 0; i < elements; ++i) get()[i] = MadeUp<T>(i);
   }
+  int64_t elements() const { return elements_; }
+  int64_t bytes() const { return elements_ * static_cast<int64_t>(sizeof(T)); }
   T* get() { return reinterpret_cast<T*>(buffer_.data()); }
 
  private:
+  int64_t elements_;
   Buffer buffer_;
 };
 

@@ -1,5 +1,5 @@
-// What one core can do at most: arithmetic on registers, and moving memory. Measured by running it,
-// the best of several tries of some milliseconds.
+// What one core can do at most: arithmetic on registers, and moving memory. Measured by running it
+// for a twentieth of a second, the best of several tries.
 #pragma once
 
 #include <cstddef>
