@@ -2,6 +2,8 @@
 // matrices.
 #include <benchmark/benchmark.h>
 
+#include <vector>
+
 #include "engine/kernels/einsum/einsum.h"
 #include "loadtest/kernel_bench.h"
 
@@ -23,7 +25,7 @@ void BM_Einsum(benchmark::State& state) {
   plan.outputs = {{i, {k * l, 0}}, {j, {0, 1}}};
   plan.sums = {{k, {l, l * j}}, {l, {1, j}}};
   const EinsumFunction function = FindEinsum(DType::kFloat);
-  const void* operands[] = {a.get(), b.get()};
+  const std::vector<const void*> operands = {a.get(), b.get()};
   const SequentialParallel parallel;
   loadtest::Measure(
       state, loadtest::FloatWork(DetectIsa(), i * j * k * l, {a.bytes() + b.bytes(), y.bytes()}),

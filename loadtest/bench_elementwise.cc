@@ -23,8 +23,8 @@ using loadtest::MeasureRow;
 using loadtest::MemoryWork;
 
 // Elements of an activation in the second-level cache, and of ResNet-50's largest.
-constexpr int64_t kSmall = 14 * 14 * 128;
-constexpr int64_t kLarge = 112 * 112 * 64;
+constexpr int64_t kSmall = int64_t{14} * 14 * 128;
+constexpr int64_t kLarge = int64_t{112} * 112 * 64;
 
 void BM_Unary(benchmark::State& state, UnaryOp op) {
   Data<> x(state.range(0));
@@ -91,7 +91,7 @@ void BM_Pow(benchmark::State& state) {
   MeasureRow(state, {FindPow(DType::kFloat, DType::kFloat, DetectIsa()), {}},
              {Along(x), ForAll(3.0f)}, y);
 }
-BENCHMARK(BM_Pow)->ArgName("n")->Arg(128 * 768);
+BENCHMARK(BM_Pow)->ArgName("n")->Arg(98304);
 
 // Relu6.
 void BM_Clip(benchmark::State& state) {
@@ -109,7 +109,7 @@ void BM_Where(benchmark::State& state) {
   Data<> y(state.range(0));
   MeasureRow(state, {FindWhere(DType::kFloat), {}}, {Along(condition), Along(a), ForAll(-1e9f)}, y);
 }
-BENCHMARK(BM_Where)->ArgName("n")->Arg(12 * 128 * 128);
+BENCHMARK(BM_Where)->ArgName("n")->Arg(196608);
 
 // relu(x * scale + residual) in one pass and in three.
 void BM_Chain(benchmark::State& state) {

@@ -16,9 +16,9 @@ using loadtest::Data;
 using loadtest::ForAll;
 using loadtest::MeasureRow;
 
-// Elements of ResNet-50's largest activation but one, and of the last.
-constexpr int64_t kLarge = 56 * 56 * 256;
-constexpr int64_t kSmall = 7 * 7 * 2048;
+// Elements of ResNet-50's last activation, and of one of its largest.
+constexpr int64_t kSmall = int64_t{7} * 7 * 2048;
+constexpr int64_t kLarge = int64_t{56} * 56 * 256;
 
 constexpr float kScale = 0.02f;
 constexpr uint8_t kZeroPoint = 117;

@@ -2,6 +2,8 @@
 // counted.
 #include <benchmark/benchmark.h>
 
+#include <span>
+
 #include "engine/kernels/recurrent/recurrent.h"
 #include "loadtest/kernel_bench.h"
 

@@ -29,14 +29,14 @@ void BM_Softmax(benchmark::State& state, SoftmaxOp op) {
 }
 BENCHMARK_CAPTURE(BM_Softmax, softmax, SoftmaxOp::kSoftmax)
     ->ArgNames({"outer", "length", "inner"})
-    ->Args({1, 1000, 1})         // ImageNet's classes
-    ->Args({12 * 128, 128, 1})   // scores of BERT
-    ->Args({12 * 197, 197, 1})   // of ViT-B/16
-    ->Args({64, 50257, 1})       // words of GPT-2
-    ->Args({1, 21, 520 * 520});  // classes of every pixel, DeepLabV3
+    ->Args({1, 1000, 1})      // ImageNet's classes
+    ->Args({1536, 128, 1})    // scores of BERT
+    ->Args({2364, 197, 1})    // of ViT-B/16
+    ->Args({64, 50257, 1})    // words of GPT-2
+    ->Args({1, 21, 270400});  // classes of every pixel, DeepLabV3
 BENCHMARK_CAPTURE(BM_Softmax, log_softmax, SoftmaxOp::kLogSoftmax)
     ->ArgNames({"outer", "length", "inner"})
-    ->Args({12 * 128, 128, 1});
+    ->Args({1536, 128, 1});
 
 // Rows, each with statistics of its own.
 void BM_Norm(benchmark::State& state, NormKind kind) {
@@ -85,7 +85,7 @@ void BM_InstanceNorm(benchmark::State& state) {
 }
 BENCHMARK(BM_InstanceNorm)
     ->ArgNames({"channels", "pixels", "last"})
-    ->ArgsProduct({{128}, {56 * 56}, {0, 1}});  // style transfer
+    ->ArgsProduct({{128}, {3136}, {0, 1}});  // style transfer
 
 // AlexNet's, in both layouts.
 void BM_Lrn(benchmark::State& state) {
@@ -101,7 +101,7 @@ void BM_Lrn(benchmark::State& state) {
   Measure(state, MemoryWork({x.bytes(), y.bytes()}),
           [&] { RunLrn(function, lrn, x.get(), y.get(), parallel); });
 }
-BENCHMARK(BM_Lrn)->ArgNames({"channels", "pixels", "last"})->ArgsProduct({{96}, {55 * 55}, {0, 1}});
+BENCHMARK(BM_Lrn)->ArgNames({"channels", "pixels", "last"})->ArgsProduct({{96}, {3025}, {0, 1}});
 
 // Of elements (o, l, i) along l.
 void BM_Reduce(benchmark::State& state, ReduceOp op) {
@@ -142,7 +142,7 @@ void BM_ArgMax(benchmark::State& state) {
 }
 BENCHMARK(BM_ArgMax)
     ->ArgNames({"outer", "length", "inner"})
-    ->Args({1, 21, 520 * 520})
+    ->Args({1, 21, 270400})
     ->Args({64, 50257, 1});
 
 // The largest of each row. Arguments: rows, length, k.

@@ -25,9 +25,15 @@ void BM_GridSample(benchmark::State& state, GridMode mode) {
   Data<> x(sample.channels * sample.points);
   Data<> y(sample.channels * sample.points);
   Data<> grid(2 * sample.points);
-  for (int64_t i = 0; i < sample.points; ++i) {  // half an element aside
-    grid.get()[2 * i] = 2 * static_cast<float>(i % extent) / static_cast<float>(extent) - 1;
-    grid.get()[2 * i + 1] = 2 * static_cast<float>(i / extent) / static_cast<float>(extent) - 1;
+  const auto place = [extent](int64_t i) {  // half an element aside
+    return 2 * static_cast<float>(i) / static_cast<float>(extent) - 1;
+  };
+  float* point = grid.get();
+  for (int64_t row = 0; row < extent; ++row) {
+    for (int64_t column = 0; column < extent; ++column) {
+      *point++ = place(column);
+      *point++ = place(row);
+    }
   }
   const GridBuffers buffers{DType::kFloat, DType::kFloat, x.get(), grid.get(), y.get()};
   const SequentialParallel parallel;
