@@ -57,8 +57,9 @@ struct Work {
   double seconds = 0;
 };
 
-// GFLOP/s, of which a multiply-add counts as two. At the peak it takes the time of the arithmetic
-// of `isa` or that of the traffic, whichever is longer.
+// GFLOP/s, of which a multiply-add counts as two. At the peak it takes the time of float32
+// arithmetic of `isa` or that of the traffic, whichever is longer: minimal filtering and products
+// of bfloat16 can pass it.
 Work FloatWork(Isa isa, int64_t multiply_adds, Traffic traffic = {});
 // GOP/s of 8-bit integers.
 Work ByteWork(Isa isa, int64_t multiply_adds);
