@@ -231,7 +231,7 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
   ASSIGN_OR_RETURN(const double tandem_memory, PeakMemory(kTandem, path, arguments, level));
   ASSIGN_OR_RETURN(const double runtime_memory, PeakMemory(kRuntime, path, arguments, level));
   ASSIGN_OR_RETURN(const double products, ProductsOf(*model, inputs));
-  const double peak = PeakGflops() * arguments.threads;
+  const double peak = PeakGflops(engine.isa()) * arguments.threads;
   const int runs = RunsOfSample([&] { ours = model->Run(inputs); });
   Stopwatch tandem;
   Stopwatch runtime;
@@ -247,7 +247,7 @@ Status Compare(const Engine& engine, Ort::Env& env, const std::string& path,
       "{:24} {:10.3f} {:10.3f} {:8.2f} {:7.0f}% {:10.1f} {:10.1f} {:8.2f} {:8.1f} {:8.1f} {:8.2f} "
       "{:10.1e}\n",
       name, tandem.median(), runtime.median(), runtime.median() / tandem.median(),
-      peak == 0 ? 0 : 100 * gflops / peak, tandem_load.median(), runtime_load.median(),
+      100 * gflops / peak, tandem_load.median(), runtime_load.median(),
       runtime_load.median() / tandem_load.median(), tandem_memory, runtime_memory,
       runtime_memory / tandem_memory,
       Difference(ours->outputs[0].tensor.span<float>(), Elements(theirs[0])));

@@ -1,37 +1,19 @@
-// Single-thread speed of the matrix product, in units of 10^9 floating-point operations a second
-// (a multiply-add counts as two), beside the peak of the core: multiply-adds on registers.
+// Single-thread speed of the matrix product.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <vector>
 
-#include "engine/base/arena.h"
 #include "engine/kernels/elementwise/unary.h"
 #include "engine/kernels/gemm/gemm.h"
-#include "loadtest/peak.h"
+#include "loadtest/kernel_bench.h"
 
 namespace tandem::kernels {
 namespace {
 
-void Report(benchmark::State& state, double flops) {
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      flops * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
-}
-
-void BM_Peak512(benchmark::State& state) {
-  if (DetectIsa() < Isa::kAvx512) return state.SkipWithError("no AVX-512");
-  while (state.KeepRunning()) loadtest::MultiplyAdds512(10000);
-  Report(state, 10000 * loadtest::kFlopsOfRound512);
-}
-BENCHMARK(BM_Peak512);
-
-struct Data {
-  Buffer buffer;
-  explicit Data(int64_t floats) : buffer(*Buffer::Allocate(static_cast<size_t>(floats) * 4)) {
-    for (int64_t i = 0; i < floats; ++i) get()[i] = static_cast<float>(i % 17) * 0.25f - 2;
-  }
-  float* get() { return reinterpret_cast<float*>(buffer.data()); }
-};
+using loadtest::Data;
+using loadtest::FloatWork;
+using loadtest::Measure;
 
 void BM_Gemm(benchmark::State& state) {
   const int64_t m = state.range(0);
@@ -39,19 +21,19 @@ void BM_Gemm(benchmark::State& state) {
   const int64_t k = state.range(2);
   const Arithmetic by{static_cast<Isa>(state.range(3)), static_cast<Precision>(state.range(4))};
   if (by.isa > DetectIsa()) return state.SkipWithError("not on this machine");
-  Data a(m * k);
-  Data b(k * n);
-  Data bias(n);
-  Data c(m * n);
-  Data packed(PackedFloats(by, k, n));
+  Data<> a(m * k);
+  Data<> b(k * n);
+  Data<> bias(n);
+  Data<> c(m * n);
+  Data<> packed(PackedFloats(by, k, n));
   const SequentialParallel parallel;
   PackB(by, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   const Epilogue epilogue = {{EpilogueOp::kAdd, OperandKind::kColumn, 0, 0},
                              {EpilogueOp::kRelu, OperandKind::kNone, 0, 0}};
   const EpilogueOperand operands[] = {{bias.get(), 0}, {}};
   const GemmProblem problem{m, n, k, a.get(), k, c.get(), n, &epilogue, operands};
-  while (state.KeepRunning()) Gemm(by, problem, packed.get(), parallel);
-  Report(state, 2.0 * static_cast<double>(m * n * k));
+  Measure(state, FloatWork(by.isa, m * n * k, {4 * (m * k + k * n), 4 * m * n}),
+          [&] { Gemm(by, problem, packed.get(), parallel); });
   state.SetLabel(fmt::format("{} {}", IsaName(by.isa), PackFormat(by, k, n)));
 }
 
@@ -102,11 +84,11 @@ void BM_RowMean(benchmark::State& state) {
   const int64_t k = state.range(3);
   const bool fused = state.range(4) != 0;
   const Isa isa = DetectIsa();
-  Data a(items * m * k);
-  Data b(k * n);
-  Data c(items * m * n);
-  Data y(items * n);
-  Data packed(PackedFloats({isa}, k, n));
+  Data<> a(items * m * k);
+  Data<> b(k * n);
+  Data<> c(items * m * n);
+  Data<> y(items * n);
+  Data<> packed(PackedFloats({isa}, k, n));
   const SequentialParallel parallel;
   PackB({isa}, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   ReducedGemm product;
@@ -114,7 +96,7 @@ void BM_RowMean(benchmark::State& state) {
   product.joined = items;
   product.problem = {m, n, k, nullptr, k, y.get(), n};
   product.op = ReduceOp::kMean;
-  Data scratch(ReducedGemmScratchFloats({isa}, product, 1));
+  Data<> scratch(ReducedGemmScratchFloats({isa}, product, 1));
   const GemmProblem whole{items * m, n, k, a.get(), k, c.get(), n};
   const int64_t extents[] = {items, m, n};
   const ReducePlan plan = MakeReducePlan(extents, {false, true, false});
@@ -122,15 +104,14 @@ void BM_RowMean(benchmark::State& state) {
   const auto operands = [&](int64_t item) -> ReducedGemm::Operands {
     return {a.get() + item * m * k, packed.get()};
   };
-  while (state.KeepRunning()) {
+  Measure(state, FloatWork(isa, items * m * n * k), [&] {
     if (fused) {
       ReduceGemm({isa}, product, operands, scratch.get(), parallel);
     } else {
       Gemm({isa}, whole, packed.get(), parallel);
       RunReduce(reduce, plan, c.get(), y.get(), parallel);
     }
-  }
-  Report(state, 2.0 * static_cast<double>(items * m * n * k));
+  });
 }
 BENCHMARK(BM_RowMean)
     ->ArgNames({"items", "m", "n", "k", "fused"})
@@ -146,11 +127,11 @@ void BM_Prologue(benchmark::State& state) {
   const auto op = static_cast<UnaryOp>(state.range(3));
   const bool fused = state.range(4) != 0;
   const Isa isa = DetectIsa();
-  Data a(m * k);
-  Data made(m * k);
-  Data b(k * n);
-  Data c(m * n);
-  Data packed(PackedFloats({isa}, k, n));
+  Data<> a(m * k);
+  Data<> made(m * k);
+  Data<> b(k * n);
+  Data<> c(m * n);
+  Data<> packed(PackedFloats({isa}, k, n));
   const SequentialParallel parallel;
   PackB({isa}, {k, n, {b.get(), n, 1}, 1}, packed.get(), parallel);
   const RowKernel kernel = {FindUnary(op, DType::kFloat, isa), {}};
@@ -158,11 +139,10 @@ void BM_Prologue(benchmark::State& state) {
   prologue.stages = {{kernel, -1, false}};
   GemmProblem problem{m, n, k, fused ? a.get() : made.get(), k, c.get(), n};
   if (fused) problem.prologue = &prologue;
-  while (state.KeepRunning()) {
+  Measure(state, FloatWork(isa, m * n * k), [&] {
     if (!fused) ApplyPrologue(prologue, {a.get(), 0, m * k}, made.get());
     Gemm({isa}, problem, packed.get(), parallel);
-  }
-  Report(state, 2.0 * static_cast<double>(m * n * k));
+  });
 }
 BENCHMARK(BM_Prologue)
     ->ArgNames({"m", "n", "k", "op", "fused"})

@@ -1,83 +1,44 @@
-// Single-thread speed of products of 8-bit integers, in units of 10^9 operations a second (a
-// multiply-add counts as two), beside the peak of the core: dot products on registers.
+// Single-thread speed of products of 8-bit integers.
 #include <benchmark/benchmark.h>
-#include <immintrin.h>
 
-#include <cstring>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
-#include "engine/base/arena.h"
 #include "engine/kernels/quant/integer.h"
+#include "loadtest/kernel_bench.h"
 
 namespace tandem::kernels {
 namespace {
 
-void Report(benchmark::State& state, double operations) {
-  state.counters["GOP/s"] = benchmark::Counter(
-      operations * static_cast<double>(state.iterations()) * 1e-9, benchmark::Counter::kIsRate);
-}
-
-__attribute__((target("avx512f,avx512vnni"))) void DotProducts(int64_t rounds) {
-  __m512i sums[16];
-#pragma GCC unroll 16
-  for (int j = 0; j < 16; ++j) sums[j] = _mm512_set1_epi32(j);
-  __m512i x = _mm512_set1_epi8(3);
-  benchmark::DoNotOptimize(x);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int j = 0; j < 16; ++j) sums[j] = _mm512_dpbusd_epi32(sums[j], x, x);
-  }
-  __m512i total = sums[0];
-#pragma GCC unroll 16
-  for (int j = 1; j < 16; ++j) total = _mm512_add_epi32(total, sums[j]);
-  benchmark::DoNotOptimize(total);
-}
-
-void BM_PeakVnni(benchmark::State& state) {
-  if (DetectIsa() < Isa::kVnni) return state.SkipWithError("no AVX-512 VNNI");
-  while (state.KeepRunning()) DotProducts(10000);
-  Report(state, 10000.0 * 16 * 64 * 2);
-}
-BENCHMARK(BM_PeakVnni);
-
-// Bytes that are not all alike, and memory behind a result.
-struct Data {
-  Buffer buffer;
-  explicit Data(size_t bytes) : buffer(*Buffer::Allocate(bytes + 64)) {
-    for (size_t i = 0; i < bytes; ++i) buffer.data()[i] = static_cast<std::byte>(i * 37 % 251);
-  }
-  std::byte* get() { return buffer.data(); }
-};
+using loadtest::Data;
 
 // uint8 x times int8 w, rounded back to uint8.
 void Run(benchmark::State& state, Isa isa, const ConvGeometry& geometry) {
   if (isa > DetectIsa()) return state.SkipWithError("not on this machine");
-  const auto filters = static_cast<size_t>(geometry.out_channels);
-  const auto inputs =
-      static_cast<size_t>(geometry.batch * geometry.in_pixels() * geometry.in_channels);
+  const int64_t filters = geometry.out_channels;
+  const int64_t inputs = geometry.batch * geometry.in_pixels() * geometry.in_channels;
   const int64_t outputs = geometry.batch * geometry.out_pixels() * geometry.out_channels;
   const int64_t depth = geometry.taps() * geometry.in_per_group();
-  Data x(inputs);
-  Data w(filters * static_cast<size_t>(depth));
-  Data y(static_cast<size_t>(outputs));
-  const std::vector<int32_t> bias(filters, 5);
-  const std::vector<float> multipliers(filters + kMultiplierSlack, 0.001f);
+  Data<std::byte> x(inputs);
+  Data<std::byte> w(filters * depth);
+  Data<std::byte> y(outputs);
+  const std::vector<int32_t> bias(static_cast<size_t>(filters), 5);
+  const std::vector<float> multipliers(static_cast<size_t>(filters + kMultiplierSlack), 0.001f);
   const uint8_t x_zero = 117;
   const int8_t w_zero = 0;
-  Data packed(PackedIntegerBytes(isa, geometry));
+  Data<std::byte> packed(static_cast<int64_t>(PackedIntegerBytes(isa, geometry)));
   PackIntegerWeights(isa, DType::kUint8, geometry,
                      NativeIntegerWeights(geometry, DType::kInt8, w.get()), packed.get());
-  Data scratch(IntegerConvScratchBytes(isa, geometry));
+  Data<std::byte> scratch(static_cast<int64_t>(IntegerConvScratchBytes(isa, geometry)));
   IntegerConvData data;
   data.x = {DType::kUint8, x.get(), &x_zero, 0};
   data.w = {DType::kInt8, nullptr, &w_zero, 0};
   data.result = {y.get(), DType::kUint8, bias.data(), multipliers.data(), 100, 0, 255};
   const SequentialParallel parallel;
-  while (state.KeepRunning()) {
+  loadtest::Measure(state, loadtest::ByteWork(isa, outputs * depth), [&] {
     IntegerConv(isa, geometry, {packed.get(), scratch.get()}, data, parallel);
-  }
-  Report(state, 2.0 * static_cast<double>(outputs * depth));
+  });
   state.SetLabel(std::string(IsaName(isa)));
 }
 
