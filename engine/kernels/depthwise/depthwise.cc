@@ -134,10 +134,18 @@ struct Row {
   const float* item;       // the item's first pixel
   TapRange outer;
   TapRange middle;
-  int64_t held_rows;  // of the middle axis, in memory
-  int64_t place;      // of tap 0 of the middle axis among them, where it lies inside
-  int64_t first_y;    // its first pixel in the operands, over all items
-  int64_t first_at;   // and from data.y on; negative where that one is not computed
+  int64_t held_rows;    // of the middle axis, in memory
+  int64_t place;        // of tap 0 of the middle axis among them, where it lies inside
+  int64_t first_y;      // its first pixel in the operands, over all items
+  int64_t y_step;       // from one pixel to the next there
+  float* first_result;  // where that pixel lies in y, or would
+  // Floats from one to the next.
+  int64_t result_step;    // pixel of y
+  int64_t channels;       // pixel of x
+  int64_t step;           // pixel of x that the same tap reads for the next pixel of y
+  int64_t tap_floats;     // tap of a vector of weights
+  int64_t vector_floats;  // vector of weights
+  int64_t taps_of_row;  // neighbours that the innermost axis of the window has; 0: not of stride 1
 };
 
 // Sums of kCount neighbouring pixels for kVectors neighbouring vectors of output channels.
@@ -162,8 +170,7 @@ HWY_INLINE void Finish(const Row& row, int64_t out, int64_t channel, Access acce
                        Sums<kCount, kVectors>& sums) {
   const auto for_sums = [&](auto function) TANDEM_INLINE_LAMBDA { sums.Each(function); };
   const auto operand = [&](size_t stage, OperandKind kind, int i, int j) TANDEM_INLINE_LAMBDA {
-    return LoadOperand(kind, row.data.operands[stage],
-                       row.first_y + (out + i) * row.geometry.y_step(),
+    return LoadOperand(kind, row.data.operands[stage], row.first_y + (out + i) * row.y_step,
                        channel + j * row.groups.outputs, access);
   };
   ApplyStages<kCount * kVectors>(*row.data.epilogue, for_sums, operand);
@@ -180,6 +187,22 @@ HWY_INLINE void AddTap(const float* x, int64_t step, const float* w, int64_t vec
   sums.Each([&](int i, int j, FloatVec sum) TANDEM_INLINE_LAMBDA {
     return hn::MulAdd(access.Load(x + i * step + j * kLanes), weights[j], sum);
   });
+}
+
+// Adds all taps of a row of the window, kTaps neighbours, to neighbours of stride 1. What several
+// of them read is loaded once.
+template <int kTaps, int kCount>
+HWY_INLINE void AddTapsOfRow(const float* x, int64_t step, const float* w, Sums<kCount, 1>& sums) {
+  const FloatTag d;
+  FloatVec inputs[kCount + kTaps - 1];
+  TANDEM_UNROLL
+  for (int i = 0; i < kCount + kTaps - 1; ++i) inputs[i] = hn::LoadU(d, x + i * step);
+  TANDEM_UNROLL
+  for (int t = 0; t < kTaps; ++t) {
+    const FloatVec weight = hn::Load(d, w + t * kLanes);
+    sums.Each([&](int i, int, FloatVec sum)
+                  TANDEM_INLINE_LAMBDA { return hn::MulAdd(inputs[i + t], weight, sum); });
+  }
 }
 
 // The same where each vector is one group, whose inputs are `group` apart.
@@ -199,16 +222,15 @@ HWY_INLINE void AddSharedTap(const float* x, int64_t step, int64_t group, const 
 
 // The same of one vector with several groups of several channels.
 template <int kCount, class Access>
-HWY_INLINE void AddExchangedTap(const Row& row, const float* x, int64_t step, const float* w,
-                                Access access, Sums<kCount, 1>& sums) {
+HWY_INLINE void AddExchangedTap(const Row& row, const float* x, const float* w, Access access,
+                                Sums<kCount, 1>& sums) {
   const FloatTag d;
   FloatVec inputs[kCount];
   TANDEM_UNROLL
-  for (int i = 0; i < kCount; ++i) inputs[i] = access.Load(x + i * step);
-  const int64_t channels = row.geometry.in_per_group();
-  for (int64_t c = 0; c < channels; ++c, w += kLanes) {
-    const FloatVec weight = hn::Load(d, w);
-    const auto sources = hn::SetTableIndices(d, row.sources + c * kLanes);
+  for (int i = 0; i < kCount; ++i) inputs[i] = access.Load(x + i * row.step);
+  for (int64_t at = 0; at < row.tap_floats; at += kLanes) {
+    const FloatVec weight = hn::Load(d, w + at);
+    const auto sources = hn::SetTableIndices(d, row.sources + at);
     sums.Each([&](int i, int, FloatVec sum) TANDEM_INLINE_LAMBDA {
       return hn::MulAdd(hn::TableLookupLanes(inputs[i], sources), weight, sum);
     });
@@ -216,17 +238,14 @@ HWY_INLINE void AddExchangedTap(const Row& row, const float* x, int64_t step, co
 }
 
 // Sums and stores kCount pixels from `out` on, all with the inner taps `inner` (that of the first),
-// for kVectors vectors of output channels from `vector` on.
-template <int kCount, int kVectors, Inputs kInputs, class Access>
+// for kVectors vectors of output channels from `vector` on. kTaps as row.taps_of_row, all of which
+// are inner taps, or 0.
+template <int kCount, int kVectors, Inputs kInputs, int kTaps, class Access>
 HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, int64_t vector,
                           Access in_access, Access out_access) {
-  const ConvGeometry& geometry = row.geometry;
-  const WindowAxes& axes = geometry.axes;
-  const int64_t channels = geometry.in_channels;
-  const int64_t tap_floats = geometry.in_per_group() * kLanes;
-  const int64_t vector_floats = geometry.taps() * tap_floats;
+  const WindowAxes& axes = row.geometry.axes;
   const float* item = row.item + vector * row.groups.inputs;
-  const float* packed = row.packed + vector * vector_floats;
+  const float* packed = row.packed + vector * row.vector_floats;
   Sums<kCount, kVectors> sums;
   sums.Each([](int, int, FloatVec) TANDEM_INLINE_LAMBDA { return hn::Zero(FloatTag()); });
   for (int64_t t0 = row.outer.begin; t0 < row.outer.end; ++t0) {
@@ -236,34 +255,36 @@ HWY_INLINE void RunPixels(const Row& row, const TapRange& inner, int64_t out, in
       if (at1 >= row.held_rows) at1 -= row.held_rows;
       const int64_t pixel =
           (at0 * axes[1].in + at1) * axes[2].in + inner.start + inner.begin * axes[2].dilation;
-      const float* x = item + pixel * channels;
+      const float* x = item + pixel * row.channels;
       const float* w =
-          packed + ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * tap_floats;
-      for (int64_t t2 = inner.begin; t2 < inner.end; ++t2, w += tap_floats) {
-        const int64_t step = axes[2].stride * channels;
+          packed + ((t0 * axes[1].kernel + t1) * axes[2].kernel + inner.begin) * row.tap_floats;
+      if constexpr (kTaps > 0) {
+        AddTapsOfRow<kTaps>(x, row.step, w, sums);
+        continue;
+      }
+      for (int64_t t2 = inner.begin; t2 < inner.end; ++t2, w += row.tap_floats) {
         if constexpr (kInputs == Inputs::kOwn) {
-          AddTap(x, step, w, vector_floats, in_access, sums);
+          AddTap(x, row.step, w, row.vector_floats, in_access, sums);
         } else if constexpr (kInputs == Inputs::kShared) {
-          AddSharedTap(x, step, row.groups.inputs, w, vector_floats, sums);
+          AddSharedTap(x, row.step, row.groups.inputs, w, row.vector_floats, sums);
         } else {
-          AddExchangedTap(row, x, step, w, in_access, sums);
+          AddExchangedTap(row, x, w, in_access, sums);
         }
-        x += axes[2].dilation * channels;
+        x += axes[2].dilation * row.channels;
       }
     }
   }
   const int64_t channel = vector * row.groups.outputs;
   if (row.data.epilogue != nullptr) Finish(row, out, channel, out_access, sums);
-  const int64_t step = geometry.y_step() * geometry.out_channels;
-  float* y = row.data.y + row.first_at * geometry.out_channels + out * step + channel;
+  float* y = row.first_result + out * row.result_step + channel;
   sums.Each([&](int i, int j, FloatVec sum) TANDEM_INLINE_LAMBDA {
-    out_access.Store(sum, y + i * step + j * kLanes);
+    out_access.Store(sum, y + i * row.result_step + j * kLanes);
     return sum;
   });
 }
 
 // Several vectors at a time while they are whole.
-template <int kCount, Inputs kInputs>
+template <int kCount, Inputs kInputs, int kTaps>
 HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
                              const ShortGroupUnit& unit) {
   constexpr int kBeside = kVectorsBeside<kInputs, kCount>;
@@ -271,7 +292,7 @@ HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
   if constexpr (kBeside > 1) {
     const int64_t whole = row.groups.outputs < kLanes ? 0 : row.geometry.out_channels / kLanes;
     for (; vector + kBeside <= HWY_MIN(unit.last_vector, whole); vector += kBeside) {
-      RunPixels<kCount, kBeside, kInputs>(row, inner, out, vector, Whole(), Whole());
+      RunPixels<kCount, kBeside, kInputs, kTaps>(row, inner, out, vector, Whole(), Whole());
     }
   }
   for (; vector < unit.last_vector; ++vector) {
@@ -280,9 +301,9 @@ HWY_NOINLINE void RunVectors(const Row& row, const TapRange& inner, int64_t out,
     const int64_t outputs =
         HWY_MIN(row.groups.outputs, row.geometry.out_channels - vector * row.groups.outputs);
     if (inputs == kLanes && outputs == kLanes) {
-      RunPixels<kCount, 1, kInputs>(row, inner, out, vector, Whole(), Whole());
+      RunPixels<kCount, 1, kInputs, kTaps>(row, inner, out, vector, Whole(), Whole());
     } else {
-      RunPixels<kCount, 1, kInputs>(row, inner, out, vector, First{inputs}, First{outputs});
+      RunPixels<kCount, 1, kInputs, 0>(row, inner, out, vector, First{inputs}, First{outputs});
     }
   }
 }
@@ -298,7 +319,22 @@ HWY_INLINE int RunSome(const Row& row, const TapRange& inner, int64_t out,
                        TapsInside(axis, out + kCount - 1).end == axis.kernel;
     if (!alike) return RunSome<kCount / 2, kInputs>(row, inner, out, unit);
   }
-  RunVectors<kCount, kInputs>(row, inner, out, unit);
+  if constexpr (kInputs == Inputs::kOwn && kCount == kPixels<kInputs>) {
+    switch (row.taps_of_row) {
+      case 3:
+        RunVectors<kCount, kInputs, 3>(row, inner, out, unit);
+        return kCount;
+      case 5:
+        RunVectors<kCount, kInputs, 5>(row, inner, out, unit);
+        return kCount;
+      case 7:
+        RunVectors<kCount, kInputs, 7>(row, inner, out, unit);
+        return kCount;
+      default:
+        break;
+    }
+  }
+  RunVectors<kCount, kInputs, 0>(row, inner, out, unit);
   return kCount;
 }
 
@@ -318,18 +354,27 @@ void RunUnit(const ConvGeometry& geometry, const ConvData& data, const float* pa
   const int64_t outer = unit.row / axes[1].out % axes[0].out;
   const int64_t item = unit.row / axes[1].out / axes[0].out;
   const int64_t first_y = geometry.PixelOfY(unit.row * axes[2].out);
-  Row row{geometry,
-          data,
-          packed,
-          groups,
-          sources,
-          data.x + item * geometry.in_pixels() * geometry.in_channels,
-          TapsInside(axes[0], outer),
-          TapsInside(axes[1], middle),
-          axes[1].in,
-          0,
-          first_y,
-          first_y - memory.first_y};
+  const int64_t tap_floats = geometry.in_per_group() * kLanes;
+  const bool neighbours = axes[2].stride == 1 && axes[2].dilation == 1;
+  Row row{.geometry = geometry,
+          .data = data,
+          .packed = packed,
+          .groups = groups,
+          .sources = sources,
+          .item = data.x + item * geometry.in_pixels() * geometry.in_channels,
+          .outer = TapsInside(axes[0], outer),
+          .middle = TapsInside(axes[1], middle),
+          .held_rows = axes[1].in,
+          .place = 0,
+          .first_y = first_y,
+          .y_step = geometry.y_step(),
+          .first_result = data.y + (first_y - memory.first_y) * geometry.out_channels,
+          .result_step = geometry.y_step() * geometry.out_channels,
+          .channels = geometry.in_channels,
+          .step = axes[2].stride * geometry.in_channels,
+          .tap_floats = tap_floats,
+          .vector_floats = geometry.taps() * tap_floats,
+          .taps_of_row = neighbours ? axes[2].kernel : 0};
   row.place = row.middle.start;
   if (memory.held_rows > 0) {
     row.item = data.x;
