@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/base/transpose.h"
+
 namespace tandem {
 namespace {
 
@@ -38,40 +40,55 @@ std::vector<Axis> MergedAxes(const StridedTensor& tensor) {
   return axes;
 }
 
-// One or two innermost axes of elements of kBytes. Of two, the one with the shorter step is walked
-// along, whichever it is in the result, in strips of so many of the other that neighbours in the
-// result fill cache lines.
-template <size_t kBytes>
+// Element (i, j) of `count` by `columns` ones.
+template <typename T>
+void GatherStrip(int64_t count, const Axis& slow, int64_t columns, const Axis& fast,
+                 const std::byte* from, std::byte* to) {
+  for (int64_t j = 0; j < columns; ++j, from += fast.step, to += fast.block) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<size_t>(i);
+      std::memcpy(to + at * slow.block, from + at * slow.step, sizeof(T));
+    }
+  }
+}
+
+// One or two innermost axes. Of two, the one with the shorter step is walked along, whichever it is
+// in the result, in strips of so many of the other that neighbours in the result fill cache lines.
+template <typename T>
 void GatherPlane(const Axis& outer, const Axis& inner, const std::byte* from, std::byte* to) {
   const bool swap = outer.extent > 1 && outer.step < inner.step;
   const Axis& slow = swap ? inner : outer;
   const Axis& fast = swap ? outer : inner;
-  constexpr int64_t kStrip = 16;
+  const bool dense = fast.step == sizeof(T) && slow.block == sizeof(T);
+  const auto stride = [](size_t bytes) { return static_cast<int64_t>(bytes / sizeof(T)); };
+  constexpr int64_t kStrip = kTransposedTile;
   for (int64_t first = 0; first < slow.extent; first += kStrip) {
     const int64_t count = std::min(kStrip, slow.extent - first);
     const std::byte* source = from + static_cast<size_t>(first) * slow.step;
     std::byte* target = to + static_cast<size_t>(first) * slow.block;
-    for (int64_t j = 0; j < fast.extent; ++j, source += fast.step, target += fast.block) {
-      for (int64_t i = 0; i < count; ++i) {
-        const auto at = static_cast<size_t>(i);
-        std::memcpy(target + at * slow.block, source + at * slow.step, kBytes);
-      }
+    int64_t left = fast.extent;
+    for (; dense && count == kStrip && left >= kStrip; left -= kStrip) {
+      TransposeTile(reinterpret_cast<const T*>(source), stride(slow.step),
+                    reinterpret_cast<T*>(target), stride(fast.block));
+      source += kStrip * fast.step;
+      target += kStrip * fast.block;
     }
+    GatherStrip<T>(count, slow, left, fast, source, target);
   }
 }
 
 void GatherPlane(const Axis& outer, const Axis& inner, const std::byte* from, std::byte* to) {
   switch (inner.block) {
     case 1:
-      return GatherPlane<1>(outer, inner, from, to);
+      return GatherPlane<uint8_t>(outer, inner, from, to);
     case 2:
-      return GatherPlane<2>(outer, inner, from, to);
+      return GatherPlane<uint16_t>(outer, inner, from, to);
     case 4:
-      return GatherPlane<4>(outer, inner, from, to);
+      return GatherPlane<uint32_t>(outer, inner, from, to);
     case 8:
-      return GatherPlane<8>(outer, inner, from, to);
+      return GatherPlane<uint64_t>(outer, inner, from, to);
     case 16:
-      return GatherPlane<16>(outer, inner, from, to);
+      return GatherPlane<Bytes16>(outer, inner, from, to);
     default:
       CHECK(false, "elements of {} bytes", inner.block);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/transpose.h"
 #include "engine/kernels/ceil_div.h"
 #include "engine/kernels/gemm/block.h"
 #include "engine/kernels/gemm/expanded.h"
@@ -40,14 +41,36 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
   }
 }
 
+// Copies `rows` by `columns` elements of `from` to rows that are `stride` apart.
+void CopyMatrix(const MatrixView& from, int64_t rows, int64_t columns, float* to, int64_t stride) {
+  constexpr int64_t kTile = kTransposedTile;
+  const auto copy = [&](int64_t row, int64_t first_column) {
+    const float* source = from.data + row * from.row_stride;
+    for (int64_t j = first_column; j < columns; ++j) {
+      to[row * stride + j] = source[j * from.column_stride];
+    }
+  };
+  int64_t row = 0;
+  for (; from.row_stride == 1 && row + kTile <= rows; row += kTile) {
+    int64_t column = 0;
+    for (; column + kTile <= columns; column += kTile) {
+      TransposeTile(from.data + row + column * from.column_stride, from.column_stride,
+                    to + row * stride + column, stride);
+    }
+    for (int64_t r = row; column < columns && r < row + kTile; ++r) copy(r, column);
+  }
+  for (; row < rows; ++row) copy(row, 0);
+}
+
 void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t column, float* panel) {
   const int64_t used = std::min<int64_t>(kernel.panel_columns, source.n - column);
   const MatrixView& b = source.b;
   const float factor = kernel.has_scales ? 1 : source.scale;
   const auto read = [&](int64_t first, int64_t count, float* out) {
-    for (int64_t k = first; k < first + count; ++k, out += kernel.panel_columns) {
-      const float* row = b.data + k * b.row_stride + column * b.column_stride;
-      for (int64_t j = 0; j < used; ++j) out[j] = factor * row[j * b.column_stride];
+    const float* from = b.data + first * b.row_stride + column * b.column_stride;
+    CopyMatrix({from, b.row_stride, b.column_stride}, count, used, out, kernel.panel_columns);
+    for (int64_t k = 0; k < count; ++k, out += kernel.panel_columns) {
+      if (factor != 1) std::for_each_n(out, used, [&](float& element) { element *= factor; });
       std::fill(out + used, out + kernel.panel_columns, 0.0f);
     }
   };

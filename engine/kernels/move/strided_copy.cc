@@ -5,17 +5,13 @@
 #include <cstring>
 
 #include "engine/base/check.h"
+#include "engine/base/transpose.h"
 
 namespace tandem::kernels {
 namespace {
 
 constexpr int64_t kPieceBytes = 64 << 10;  // of the inner axes, about
-constexpr int64_t kTile = 16;              // rows and columns of a transposed tile
-
-struct Bytes16 {
-  uint64_t low;
-  uint64_t high;
-};
+constexpr int64_t kTile = kTransposedTile;
 
 // The innermost work: `row` is the axis along which the output is written, `column` the axis along
 // which the input is read where that is another one (a transpose), else of extent 1.
@@ -34,20 +30,6 @@ void CopyRow(const StridedAxis& row, const T* in, T* out) {
     for (int64_t i = 0; i < row.extent; ++i) out[i] = in[i * row.in_stride];
   } else {
     for (int64_t i = 0; i < row.extent; ++i) out[i * row.out_stride] = in[i * row.in_stride];
-  }
-}
-
-// Whole tiles have constant bounds, which lets the compiler keep them in registers.
-template <typename T>
-void TransposeTile(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
-  T tile[kTile][kTile];
-  for (int64_t r = 0; r < kTile; ++r) {
-    std::memcpy(tile[r], in + r * in_stride, kTile * sizeof(T));
-  }
-  for (int64_t c = 0; c < kTile; ++c) {
-    T column[kTile];
-    for (int64_t r = 0; r < kTile; ++r) column[r] = tile[r][c];
-    std::memcpy(out + c * out_stride, column, kTile * sizeof(T));
   }
 }
 
