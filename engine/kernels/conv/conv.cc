@@ -372,11 +372,10 @@ void PackGroup(const ConvGeometry& geometry, const TileKernel& kernel, const Con
     const auto read = [&](int64_t at, int64_t count, float* out) {
       for (int64_t end = at + count; at < end;) {
         const float* from = weights.At(geometry, first + column, at % channels, at / channels);
-        const int64_t of_tap = std::min(end, (at / channels + 1) * channels);
-        for (; at < of_tap; ++at, from += weights.in) {
-          for (int64_t j = 0; j < used; ++j) *out++ = from[j * weights.out];
-          out = std::fill_n(out, kernel.panel_columns - used, 0.0f);
-        }
+        const int64_t of_tap = std::min(end, (at / channels + 1) * channels) - at;
+        CopyColumns({from, weights.in, weights.out}, of_tap, used, kernel.panel_columns, out);
+        out += of_tap * kernel.panel_columns;
+        at += of_tap;
       }
     };
     kernel.pack(k, read, packed);

@@ -48,6 +48,10 @@ struct GemmBlock {
 Tile::Fetch FetchOf(const float* next, int64_t floats, int64_t panel_floats, int64_t index,
                     int64_t count);
 
+// Writes `rows` rows of a panel: `columns` of `from`, then zeros.
+void CopyColumns(const MatrixView& from, int64_t rows, int64_t columns, int64_t panel_columns,
+                 float* to);
+
 // Writes the head of the panel that begins with `column` and has `used` columns of its own, where
 // the kernel wants scales there; they are multiplied by `factor`.
 void PackScales(const TileKernel& kernel, const ColumnScales& columns, int64_t column, int64_t used,

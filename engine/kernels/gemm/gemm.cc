@@ -41,37 +41,16 @@ void RunRows(const GemmProblem& problem, const TileKernel& kernel, Tile tile,
   }
 }
 
-// Copies `rows` by `columns` elements of `from` to rows that are `stride` apart.
-void CopyMatrix(const MatrixView& from, int64_t rows, int64_t columns, float* to, int64_t stride) {
-  constexpr int64_t kTile = kTransposedTile;
-  const auto copy = [&](int64_t row, int64_t first_column) {
-    const float* source = from.data + row * from.row_stride;
-    for (int64_t j = first_column; j < columns; ++j) {
-      to[row * stride + j] = source[j * from.column_stride];
-    }
-  };
-  int64_t row = 0;
-  for (; from.row_stride == 1 && row + kTile <= rows; row += kTile) {
-    int64_t column = 0;
-    for (; column + kTile <= columns; column += kTile) {
-      TransposeTile(from.data + row + column * from.column_stride, from.column_stride,
-                    to + row * stride + column, stride);
-    }
-    for (int64_t r = row; column < columns && r < row + kTile; ++r) copy(r, column);
-  }
-  for (; row < rows; ++row) copy(row, 0);
-}
-
 void PackPanel(const TileKernel& kernel, const PackSource& source, int64_t column, float* panel) {
   const int64_t used = std::min<int64_t>(kernel.panel_columns, source.n - column);
   const MatrixView& b = source.b;
   const float factor = kernel.has_scales ? 1 : source.scale;
   const auto read = [&](int64_t first, int64_t count, float* out) {
     const float* from = b.data + first * b.row_stride + column * b.column_stride;
-    CopyMatrix({from, b.row_stride, b.column_stride}, count, used, out, kernel.panel_columns);
+    CopyColumns({from, b.row_stride, b.column_stride}, count, used, kernel.panel_columns, out);
+    if (factor == 1) return;
     for (int64_t k = 0; k < count; ++k, out += kernel.panel_columns) {
-      if (factor != 1) std::for_each_n(out, used, [&](float& element) { element *= factor; });
-      std::fill(out + used, out + kernel.panel_columns, 0.0f);
+      std::for_each_n(out, used, [&](float& element) { element *= factor; });
     }
   };
   kernel.pack(source.k, read, panel);
@@ -85,6 +64,27 @@ int64_t GroupColumns(int64_t k, const TileKernel& kernel) {
 }
 
 }  // namespace
+
+void CopyColumns(const MatrixView& from, int64_t rows, int64_t columns, int64_t panel_columns,
+                 float* to) {
+  constexpr int64_t kTile = kTransposedTile;
+  const auto copy = [&](int64_t row, int64_t first_column) {
+    const float* source = from.data + row * from.row_stride;
+    float* target = to + row * panel_columns;
+    for (int64_t j = first_column; j < columns; ++j) target[j] = source[j * from.column_stride];
+    std::fill(target + columns, target + panel_columns, 0.0f);
+  };
+  int64_t row = 0;
+  for (; from.row_stride == 1 && row + kTile <= rows; row += kTile) {
+    int64_t column = 0;
+    for (; column + kTile <= columns; column += kTile) {
+      TransposeTile(from.data + row + column * from.column_stride, from.column_stride,
+                    to + row * panel_columns + column, panel_columns);
+    }
+    for (int64_t r = row; column < panel_columns && r < row + kTile; ++r) copy(r, column);
+  }
+  for (; row < rows; ++row) copy(row, 0);
+}
 
 int64_t DepthPiece(int64_t k, int64_t most) {
   const int64_t pieces = std::max<int64_t>(1, CeilDiv(k, most));
