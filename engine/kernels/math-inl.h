@@ -19,44 +19,53 @@ namespace tandem::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 2^n for integer lanes n in [-126, 127].
-template <class D, class VI>
-HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
+// Whole numbers, as floats and as integers.
+template <class D>
+struct WholeNumber {
+  hn::Vec<D> n;
+  hn::Vec<hn::RebindToSigned<D>> integer;
+};
+
+// x times factor, rounded, where that is below 2^22. Floats of the size of `shift` have no
+// fraction, so adding it rounds, and their bits count.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE WholeNumber<D> RoundOfProduct(D d, V x, V factor) {
   const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+  const V shift = hn::Set(d, 12582912.0f);
+  const V sum = hn::MulAdd(x, factor, shift);
+  return {hn::Sub(sum, shift), hn::Sub(hn::BitCast(di, sum), hn::BitCast(di, shift))};
 }
 
-// p 2^n for p in [0.5, 2) and whole numbers n in [-152, 129].
+// p 2^n for p in [0.5, 2) and n in [-152, 129].
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Scale(D d, V p, V n) {
+HWY_INLINE V Scale(D d, V p, WholeNumber<D> whole) {
 #if HWY_TARGET == HWY_AVX3
   (void)d;
-  return V{_mm512_scalef_ps(p.raw, n.raw)};
+  return V{_mm512_scalef_ps(p.raw, whole.n.raw)};
 #else
-  // In two factors, as n reaches 129 and -152.
+  // In two factors, as n reaches 129 and -152: half of n is added to the exponent of p.
   const hn::RebindToSigned<D> di;
-  const auto n_int = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(n_int);
-  return hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n_int, half)));
+  const auto half = hn::ShiftRight<1>(whole.integer);
+  const V scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(half)));
+  const auto rest = hn::Add(hn::Sub(whole.integer, half), hn::Set(di, 127));
+  return hn::Mul(scaled, hn::BitCast(d, hn::ShiftLeft<23>(rest)));
 #endif
 }
 
 // e^x for x in [-105, 89].
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpInRange(D d, V x) {
-  // e^x = 2^n e^r, |r| <= ln(2) / 2; ln(2) in two parts keeps r exact. Floats of this size have no
-  // fraction, so adding it rounds.
-  const V whole = hn::Set(d, 12582912.0f);
-  const V n = hn::Sub(hn::MulAdd(x, hn::Set(d, 1.44269504f), whole), whole);
-  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
-  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);
+  // e^x = 2^n e^r, |r| <= ln(2) / 2; ln(2) in two parts keeps r exact.
+  const WholeNumber<D> whole = RoundOfProduct(d, x, hn::Set(d, 1.44269504f));
+  const V high = hn::NegMulAdd(whole.n, hn::Set(d, 0.693359375f), x);
+  const V r = hn::NegMulAdd(whole.n, hn::Set(d, -2.12194440e-4f), high);
   V p = hn::Set(d, 0.00139517116f);
   p = hn::MulAdd(p, r, hn::Set(d, 0.00836959947f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.0416661873f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.166665122f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  return Scale(d, p, n);
+  return Scale(d, p, whole);
 }
 
 // e^x. Overflows to infinity above 88.72, passes through the subnormals and is 0 below -103.97.
