@@ -273,7 +273,7 @@ class Builder {
     std::map<TaskIndex, Status> errors;
     for (const Unbound& unbound : unbound_) {
       if (options_.stopped && options_.stopped()) return Cancelled("loading was stopped");
-      const Status bound =
+      Status bound =
           unbound.node ? BindNode(unbound.task, *unbound.node) : Bind(TaskAt(unbound.task));
       if (absl::IsCancelled(bound)) return bound;
       if (!bound.ok()) errors.emplace(unbound.task, bound);
