@@ -40,7 +40,7 @@ std::vector<Axis> MergedAxes(const StridedTensor& tensor) {
   return axes;
 }
 
-// Element (i, j) of `count` by `columns` ones.
+// Gathers `count` elements along `slow` for each of `columns` along `fast`.
 template <typename T>
 void GatherStrip(int64_t count, const Axis& slow, int64_t columns, const Axis& fast,
                  const std::byte* from, std::byte* to) {

@@ -93,14 +93,10 @@ enum class Inputs : uint8_t {
   kShared,     // those of the only group of the vector
 };
 
-#if HWY_TARGET == HWY_AVX3
+// Neighbours that share the loads of weights: as many as have registers for their sums and, where
+// these are not shared, for their inputs.
 template <Inputs kInputs>
-constexpr int kPixels = 8;  // neighbours that share the loads of weights
-#else
-template <Inputs kInputs>
-constexpr int kPixels =
-    kInputs == Inputs::kShared ? 8 : 4;  // one vector of inputs for all, or each
-#endif
+constexpr int kPixels = HWY_TARGET == HWY_AVX3 || kInputs == Inputs::kShared ? 8 : 4;
 // Vectors side by side, so that the sums of a few pixels are on their way at the same time, too.
 template <Inputs kInputs, int kCount>
 constexpr int kVectorsBeside = kInputs == Inputs::kExchanged
@@ -205,7 +201,7 @@ HWY_INLINE void AddTapsOfRow(const float* x, int64_t step, const float* w, Sums<
   }
 }
 
-// The same where each vector is one group, whose inputs are `group` apart.
+// Adds one tap where each vector is one group, whose inputs are `group` apart.
 template <int kCount, int kVectors>
 HWY_INLINE void AddSharedTap(const float* x, int64_t step, int64_t group, const float* w,
                              int64_t vector_floats, Sums<kCount, kVectors>& sums) {
@@ -220,7 +216,7 @@ HWY_INLINE void AddSharedTap(const float* x, int64_t step, int64_t group, const 
   }
 }
 
-// The same of one vector with several groups of several channels.
+// Adds one tap of one vector with several groups of several channels.
 template <int kCount, class Access>
 HWY_INLINE void AddExchangedTap(const Row& row, const float* x, const float* w, Access access,
                                 Sums<kCount, 1>& sums) {

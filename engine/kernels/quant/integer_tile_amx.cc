@@ -73,26 +73,6 @@ void CopyRows(const IntegerTile& tile, const Steps& steps, int64_t first, int64_
 }
 
 template <ByteSigns kSigns>
-struct BothRows : amx::BothSums {
-  static TANDEM_AMX_INT8 void Multiply(const std::byte* a, const std::byte* b) {
-    _tile_loadd(6, b, kGroupBytes);
-    _tile_loadd(7, b + kGroupBytes / 2, kGroupBytes);
-    _tile_loadd(4, a, kRowBytes);
-    _tile_loadd(5, a + amx::kSide * kRowBytes, kRowBytes);
-    if constexpr (kSigns == ByteSigns::kUnsignedA) {
-      _tile_dpbusd(0, 4, 6);
-      _tile_dpbusd(1, 4, 7);
-      _tile_dpbusd(2, 5, 6);
-      _tile_dpbusd(3, 5, 7);
-    } else {
-      _tile_dpbsud(0, 4, 6);
-      _tile_dpbsud(1, 4, 7);
-      _tile_dpbsud(2, 5, 6);
-      _tile_dpbsud(3, 5, 7);
-    }
-  }
-};
-template <ByteSigns kSigns>
 struct UpperRows : amx::UpperSums {
   static TANDEM_AMX_INT8 void Multiply(const std::byte* a, const std::byte* b) {
     _tile_loadd(6, b, kGroupBytes);
@@ -104,6 +84,20 @@ struct UpperRows : amx::UpperSums {
     } else {
       _tile_dpbsud(0, 4, 6);
       _tile_dpbsud(1, 4, 7);
+    }
+  }
+};
+template <ByteSigns kSigns>
+struct BothRows : amx::BothSums {
+  static TANDEM_AMX_INT8 void Multiply(const std::byte* a, const std::byte* b) {
+    UpperRows<kSigns>::Multiply(a, b);
+    _tile_loadd(5, a + amx::kSide * kRowBytes, kRowBytes);
+    if constexpr (kSigns == ByteSigns::kUnsignedA) {
+      _tile_dpbusd(2, 5, 6);
+      _tile_dpbusd(3, 5, 7);
+    } else {
+      _tile_dpbsud(2, 5, 6);
+      _tile_dpbsud(3, 5, 7);
     }
   }
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/support/compare.h"
@@ -20,6 +21,29 @@ StridedTensor Rows() {
       std::make_shared<const Quantised>(Quantised{.scales = {0.5f, 2}, .zero_points = {0, -128}});
   tensor.quantised_axis = 0;
   return tensor;
+}
+
+// Whole tiles of a transpose and what is left beside and below them, with elements of every width.
+TEST(Strided, ATransposeMovesWholeElements) {
+  constexpr int64_t kRows = 37;
+  constexpr int64_t kColumns = 50;
+  for (const DType dtype :
+       {DType::kUint8, DType::kUint16, DType::kFloat, DType::kDouble, DType::kComplex128}) {
+    const Tensor tensor = *Tensor::Allocate(dtype, {kRows, kColumns});
+    const std::span<std::byte> from = tensor.mutable_view().mutable_bytes();
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 37 % 251);
+    const Tensor transposed = *SpellOut(StridedTensor::Of(tensor).Permuted(std::array{1, 0}));
+    ASSERT_EQ(transposed.shape(), (Shape{kColumns, kRows}));
+    const std::span<const std::byte> to = transposed.view().bytes();
+    const size_t width = DTypeBytes(dtype, 1);
+    for (size_t row = 0; row < kRows; ++row) {
+      for (size_t column = 0; column < kColumns; ++column) {
+        EXPECT_TRUE(std::ranges::equal(from.subspan((row * kColumns + column) * width, width),
+                                       to.subspan((column * kRows + row) * width, width)))
+            << width << " bytes at " << row << ", " << column;
+      }
+    }
+  }
 }
 
 TEST(Quantised, NumbersAreTheIntegersLessTheZeroPointTimesTheScale) {
